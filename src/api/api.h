@@ -1,0 +1,43 @@
+/*
+ * api.h - the HTTP API: what a request means, and how the store's answer reads.
+ *
+ * Meets the rest of the router only in the store. Loop thread only.
+ */
+#ifndef API_API_H
+#define API_API_H
+
+#include "http/http.h"
+#include "metrics/metrics.h"
+#include "store/store.h"
+
+struct api; /* opaque: see api_internal.h */
+
+/* All strings are borrowed and must stay. */
+struct api_settings {
+    const char *base_url;        /* VOICE_AGENT_BASE_URL */
+    const char *ws_url_template; /* WS_URL_TEMPLATE; valid, see api_check_template */
+    const char *busy_message;
+    const char *fallback_ws_url; /* "" if there is none */
+    const char *identity;        /* this process's name: POD_NAME */
+};
+
+int api_new(const struct api_settings *settings, struct store *store, struct metrics *metrics,
+            struct api **ret_api) MUST_CHECK;
+struct api *api_free(struct api *api);
+
+/* Adds every route to `server` and logs and counts its requests. */
+int api_serve(struct api *api, struct http_server *server) MUST_CHECK;
+
+/* Adds /metrics and the health routes only: for the listener on METRICS_PORT. */
+int api_serve_metrics(struct api *api, struct http_server *server) MUST_CHECK;
+
+/* On shutdown: /ready answers 503 from now on. */
+void api_set_stopping(struct api *api);
+
+/* Who leads; shown in the status. */
+void api_set_leader(struct api *api, bool is_leader, const char *leader);
+
+/* Is the URL template one that can be filled in? False, with a sentence in `error`. */
+bool api_check_template(const char *ws_url_template, char *error, size_t error_size);
+
+#endif

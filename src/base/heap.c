@@ -1,0 +1,101 @@
+#include "base/heap.h"
+
+#include <stdlib.h>
+
+void heap_init(struct heap *heap)
+{
+    *heap = (struct heap){0};
+}
+
+void heap_release(struct heap *heap)
+{
+    free(heap->nodes);
+    heap_init(heap);
+}
+
+int heap_reserve(struct heap *heap, size_t count)
+{
+    struct heap_node **nodes;
+    size_t room = heap->room ? heap->room : 64;
+
+    if (count <= heap->room)
+        return 0;
+    while (room < count)
+        room *= 2;
+    nodes = realloc(heap->nodes, room * sizeof(*nodes));
+    if (!nodes)
+        return -ENOMEM;
+    heap->nodes = nodes;
+    heap->room = room;
+    return 0;
+}
+
+static void heap_put(struct heap *heap, struct heap_node *node, size_t place)
+{
+    heap->nodes[place - 1] = node;
+    node->place = place;
+}
+
+static void heap_rise(struct heap *heap, struct heap_node *node)
+{
+    size_t place = node->place;
+
+    while (place > 1 && heap->nodes[place / 2 - 1]->at > node->at) {
+        heap_put(heap, heap->nodes[place / 2 - 1], place);
+        place /= 2;
+    }
+    heap_put(heap, node, place);
+}
+
+static void heap_sink(struct heap *heap, struct heap_node *node)
+{
+    size_t place = node->place;
+
+    for (;;) {
+        size_t child = place * 2;
+
+        if (child > heap->count)
+            break;
+        if (child < heap->count && heap->nodes[child]->at < heap->nodes[child - 1]->at)
+            child++;
+        if (heap->nodes[child - 1]->at >= node->at)
+            break;
+        heap_put(heap, heap->nodes[child - 1], place);
+        place = child;
+    }
+    heap_put(heap, node, place);
+}
+
+void heap_set(struct heap *heap, struct heap_node *node, uint64_t at)
+{
+    node->at = at;
+    if (node->place == 0) {
+        assert(heap->count < heap->room);
+        heap->count++;
+        heap_put(heap, node, heap->count);
+    }
+    heap_rise(heap, node);
+    heap_sink(heap, node);
+}
+
+void heap_remove(struct heap *heap, struct heap_node *node)
+{
+    struct heap_node *last;
+
+    if (node->place == 0)
+        return;
+    assert(heap->nodes[node->place - 1] == node);
+    last = heap->nodes[heap->count - 1];
+    heap->count--;
+    if (last != node) {
+        heap_put(heap, last, node->place);
+        heap_rise(heap, last);
+        heap_sink(heap, last);
+    }
+    node->place = 0;
+}
+
+struct heap_node *heap_first(const struct heap *heap)
+{
+    return heap->count ? heap->nodes[0] : NULL;
+}

@@ -1,0 +1,259 @@
+#include "base/json.h"
+
+#include <stdlib.h>
+
+#include "base/clock.h"
+
+void json_begin(struct json_writer *json, struct strbuf *buf)
+{
+    *json = (struct json_writer){.buf = buf};
+}
+
+static void json_value(struct json_writer *json)
+{
+    if (json->needs_comma)
+        strbuf_append_char(json->buf, ',');
+    json->needs_comma = true;
+}
+
+void json_object_begin(struct json_writer *json)
+{
+    json_value(json);
+    strbuf_append_char(json->buf, '{');
+    json->needs_comma = false;
+}
+
+void json_object_end(struct json_writer *json)
+{
+    strbuf_append_char(json->buf, '}');
+    json->needs_comma = true;
+}
+
+void json_array_begin(struct json_writer *json)
+{
+    json_value(json);
+    strbuf_append_char(json->buf, '[');
+    json->needs_comma = false;
+}
+
+void json_array_end(struct json_writer *json)
+{
+    strbuf_append_char(json->buf, ']');
+    json->needs_comma = true;
+}
+
+void json_key(struct json_writer *json, const char *key)
+{
+    json_string(json, key);
+    strbuf_append_char(json->buf, ':');
+    json->needs_comma = false;
+}
+
+/* How many bytes at `at` are one well-formed UTF-8 character; 0 if they are none. */
+static size_t utf8_length(const unsigned char *at, size_t left)
+{
+    unsigned char first = at[0];
+    size_t len = first < 0x80   ? 1
+                 : first < 0xc2 ? 0
+                 : first < 0xe0 ? 2
+                 : first < 0xf0 ? 3
+                 : first < 0xf5 ? 4
+                                : 0;
+
+    if (len == 0 || len > left)
+        return 0;
+    for (size_t i = 1; i < len; i++) {
+        if ((at[i] & 0xc0) != 0x80)
+            return 0;
+    }
+    if ((first == 0xe0 && at[1] < 0xa0) || (first == 0xed && at[1] > 0x9f) ||
+        (first == 0xf0 && at[1] < 0x90) || (first == 0xf4 && at[1] > 0x8f))
+        return 0;
+    return len;
+}
+
+static void json_escape_char(struct strbuf *buf, unsigned char c)
+{
+    static const char hex[] = "0123456789abcdef";
+
+    switch (c) {
+    case '"':
+        strbuf_append(buf, "\\\"", 2);
+        break;
+    case '\\':
+        strbuf_append(buf, "\\\\", 2);
+        break;
+    case '\n':
+        strbuf_append(buf, "\\n", 2);
+        break;
+    case '\r':
+        strbuf_append(buf, "\\r", 2);
+        break;
+    case '\t':
+        strbuf_append(buf, "\\t", 2);
+        break;
+    default:
+        strbuf_append(buf, "\\u00", 4);
+        strbuf_append_char(buf, hex[c >> 4]);
+        strbuf_append_char(buf, hex[c & 15]);
+    }
+}
+
+void json_escape(struct strbuf *buf, struct slice text)
+{
+    const unsigned char *data = (const unsigned char *)text.data;
+    size_t plain = 0; /* start of the run that needs no escape */
+
+    for (size_t i = 0; i < text.len;) {
+        unsigned char c = data[i];
+        size_t len = 1;
+
+        if (c >= 0x20 && c != '"' && c != '\\' && c != 0x7f) {
+            len = c < 0x80 ? 1 : utf8_length(data + i, text.len - i);
+            if (len) {
+                i += len;
+                continue;
+            }
+        }
+        strbuf_append(buf, text.data + plain, i - plain);
+        if (len == 0)
+            strbuf_append(buf, "\xef\xbf\xbd", 3);
+        else
+            json_escape_char(buf, c);
+        i++;
+        plain = i;
+    }
+    strbuf_append(buf, text.data + plain, text.len - plain);
+}
+
+void json_slice(struct json_writer *json, struct slice text)
+{
+    json_value(json);
+    strbuf_append_char(json->buf, '"');
+    json_escape(json->buf, text);
+    strbuf_append_char(json->buf, '"');
+}
+
+void json_string(struct json_writer *json, const char *text)
+{
+    if (text)
+        json_slice(json, slice_of(text));
+    else
+        json_null(json);
+}
+
+void json_u64(struct json_writer *json, uint64_t value)
+{
+    json_value(json);
+    strbuf_append_u64(json->buf, value);
+}
+
+void json_i64(struct json_writer *json, int64_t value)
+{
+    json_value(json);
+    strbuf_append_i64(json->buf, value);
+}
+
+void json_bool(struct json_writer *json, bool value)
+{
+    json_value(json);
+    strbuf_append_str(json->buf, value ? "true" : "false");
+}
+
+void json_null(struct json_writer *json)
+{
+    json_value(json);
+    strbuf_append(json->buf, "null", 4);
+}
+
+void json_raw(struct json_writer *json, struct slice text)
+{
+    json_value(json);
+    strbuf_append(json->buf, text.data, text.len);
+}
+
+void json_put_string(struct json_writer *json, const char *key, const char *text)
+{
+    json_key(json, key);
+    json_string(json, text);
+}
+
+void json_put_u64(struct json_writer *json, const char *key, uint64_t value)
+{
+    json_key(json, key);
+    json_u64(json, value);
+}
+
+void json_put_bool(struct json_writer *json, const char *key, bool value)
+{
+    json_key(json, key);
+    json_bool(json, value);
+}
+
+void json_put_time(struct json_writer *json, const char *key, uint64_t wall_ms)
+{
+    char text[CLOCK_TEXT_MAX];
+
+    clock_format_seconds(wall_ms, text);
+    json_put_string(json, key, text);
+}
+
+/*
+ * cJSON takes its memory from hooks without an argument. A parse runs to its end on one thread, so a
+ * thread-local says which arena it is for; outside a parse the hooks are plain malloc and free.
+ */
+static _Thread_local struct arena *parse_arena;
+
+static void *json_hook_alloc(size_t size)
+{
+    return parse_arena ? arena_alloc(parse_arena, size) : malloc(size);
+}
+
+static void json_hook_free(void *pointer)
+{
+    if (!parse_arena)
+        free(pointer);
+}
+
+__attribute__((constructor)) static void json_install_hooks(void)
+{
+    cJSON_Hooks hooks = {json_hook_alloc, json_hook_free};
+
+    cJSON_InitHooks(&hooks);
+}
+
+static bool json_has_escaped_nul(struct slice text)
+{
+    for (size_t i = 0; i + 5 < text.len; i++) {
+        if (text.data[i] != '\\')
+            continue;
+        if (memcmp(text.data + i + 1, "u0000", 5) == 0)
+            return true;
+        i++; /* whatever is escaped here, its first character is not a backslash that escapes */
+    }
+    return false;
+}
+
+cJSON *json_parse(struct arena *arena, struct slice text)
+{
+    const char *end = NULL;
+    cJSON *root;
+
+    if (json_has_escaped_nul(text) || memchr(text.data, '\0', text.len))
+        return NULL;
+    parse_arena = arena;
+    root = cJSON_ParseWithLengthOpts(text.data, text.len, &end, false);
+    parse_arena = NULL;
+    if (!root)
+        return NULL;
+    for (; end < text.data + text.len; end++) {
+        if (!memchr(" \t\r\n", *end, 4))
+            return NULL;
+    }
+    return root;
+}
+
+const char *json_get_string(const cJSON *object, const char *key)
+{
+    return cJSON_GetStringValue(cJSON_GetObjectItemCaseSensitive(object, key));
+}

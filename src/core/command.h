@@ -1,0 +1,339 @@
+/*
+ * command.h - the vocabulary of the domain: what can be asked of a store, and what it answers.
+ *
+ * A command borrows all its strings from the caller until the answer is there. A result's strings and arrays
+ * live in the arena that was given with the command. Times are wall-clock milliseconds of the store's clock.
+ */
+#ifndef CORE_COMMAND_H
+#define CORE_COMMAND_H
+
+#include "base/arena.h"
+#include "core/merchant.h"
+#include "core/names.h"
+
+enum {
+    SIDS_MAX = 1000,    /* call_sids in one renew or heartbeat */
+    PAGE_DEFAULT = 100, /* entries in a page when no limit is given */
+    PAGE_MAX = 1000,
+    STEP_LIMIT = 1000,          /* calls ended or pods moved by one sweep or rebalance step */
+    HEARTBEAT_MISSES = 2,       /* heartbeats in a row that must leave a call out before it is ended */
+    HEARTBEAT_YOUNG_MS = 30000, /* a call younger than this is not ended by heartbeats */
+};
+
+enum command_type {
+    /* change something */
+    COMMAND_ALLOCATE,
+    COMMAND_RELEASE,
+    COMMAND_RENEW,
+    COMMAND_HEARTBEAT,
+    COMMAND_DRAIN,
+    COMMAND_UNDRAIN,
+    COMMAND_POD_SEEN,
+    COMMAND_POD_GONE,
+    COMMAND_SYNC,
+    COMMAND_SWEEP,
+    COMMAND_REBALANCE,
+    COMMAND_TIERS_SET,
+    COMMAND_MERCHANT_SET,
+    COMMAND_MERCHANT_REMOVE,
+    /* only look */
+    COMMAND_STATUS,
+    COMMAND_PODS,
+    COMMAND_POD,
+    COMMAND_CALLS,
+    COMMAND_CALL,
+    COMMAND_MERCHANTS,
+    COMMAND_MERCHANT,
+    COMMAND_TIERS,
+    COMMAND_TYPES, /* how many there are */
+};
+
+static inline bool command_only_looks(enum command_type type)
+{
+    return type >= COMMAND_STATUS;
+}
+
+/* Who says that a pod exists. A sync removes only pods of its own source. */
+enum pod_source {
+    POD_SOURCE_API,
+    POD_SOURCE_STATIC,
+    POD_SOURCE_KUBERNETES,
+};
+
+enum pod_state {
+    POD_AVAILABLE, /* in its pool, with room */
+    POD_BUSY,      /* carries as many calls as it may */
+    POD_DRAINING,  /* gets no new call, keeps the ones it has */
+    POD_SUSPENDED, /* not ready but holding live calls, or held back until its first heartbeat */
+    POD_STATES,
+};
+
+const char *pod_state_name(enum pod_state state);
+const char *pod_source_name(enum pod_source source);
+
+/* One observation of a pod. */
+struct pod_seen {
+    const char *name;
+    const char *address; /* "" if unknown */
+    const char
+        *incarnation; /* NULL: not known. A pod that is registered keeps its own, a new one gets the time. */
+    const char *tier; /* NULL: any. Else the pod joins this one and rebalancing leaves it there. */
+    enum pod_source source;
+    bool is_ready;
+    bool is_terminating;
+    bool hold_back; /* if the store does not know it: no call until its first heartbeat, at most HEARTBEAT_TTL
+                     */
+};
+
+struct command {
+    enum command_type type;
+    union {
+        struct {
+            const char *call_sid;
+            const char *merchant_id; /* "" if none */
+            const char *provider;    /* "" if none */
+        } allocate;
+        struct {
+            const char *call_sid;
+        } release;
+        struct {
+            const char *const *call_sids;
+            size_t count;
+        } renew;
+        struct {
+            const char *pod;
+            const char *const *call_sids;
+            size_t count;
+        } heartbeat;
+        struct {
+            const char *pod;
+            uint64_t ttl_ms; /* 0: the default, DRAINING_TTL */
+        } drain;
+        struct {
+            const char *pod;
+        } undrain;
+        struct {
+            struct pod_seen pod;
+            /* A registration through the API: a pod without an incarnation starts a new one. */
+            bool is_registration;
+        } pod_seen;
+        struct {
+            const char *pod;
+            enum pod_source source;
+        } pod_gone;
+        struct {
+            enum pod_source source;
+            const struct pod_seen *pods;
+            size_t count;
+        } sync;
+        struct {
+            size_t limit; /* 0: STEP_LIMIT */
+        } sweep;
+        struct {
+            size_t limit; /* 0: STEP_LIMIT */
+        } rebalance;
+        struct {
+            const char *text;
+        } tiers_set;
+        struct {
+            const char *merchant_id;
+            const char *text;
+        } merchant_set;
+        struct {
+            const char *merchant_id;
+        } merchant; /* also merchant_remove */
+        struct {
+            const char *tier;   /* NULL: all */
+            int state;          /* enum pod_state, or -1: all */
+            size_t limit;       /* 0: PAGE_DEFAULT */
+            const char *cursor; /* NULL or "": from the start; else the next_cursor of the page before */
+        } pods;
+        struct {
+            const char *name;
+        } pod;
+        struct {
+            size_t limit;
+            const char *cursor;
+        } calls;
+        struct {
+            const char *call_sid;
+        } call;
+    };
+};
+
+enum outcome {
+    OUTCOME_OK,
+    OUTCOME_NOT_FOUND,
+    OUTCOME_NO_PODS,  /* allocate: result.refusal says why */
+    OUTCOME_INVALID,  /* result.error says what is wrong; nothing was changed */
+    OUTCOME_CONFLICT, /* result.error says with what; nothing was changed */
+};
+
+/* Why a call ended without being released. */
+enum call_end {
+    CALL_END_EXPIRED,     /* nobody renewed its lease */
+    CALL_END_POD_GONE,    /* its pod was deleted, or stopped heartbeating */
+    CALL_END_RESTARTED,   /* its pod has a new incarnation */
+    CALL_END_UNMENTIONED, /* its pod's heartbeats left it out */
+};
+
+const char *call_end_name(enum call_end end);
+
+struct ended_call {
+    const char *call_sid;
+    const char *pod;
+    const char *pool;
+    const char *merchant_id;
+    enum call_end why;
+};
+
+struct name_array {
+    const char **names;
+    size_t count;
+};
+
+struct ended_array {
+    struct ended_call *calls;
+    size_t count;
+};
+
+struct call_info {
+    const char *call_sid;
+    const char *pod;
+    const char *address; /* the pod's */
+    const char *pool;    /* "pool:gold", "merchant:9shines" */
+    const char *merchant_id;
+    const char *provider;
+    uint64_t allocated_at_ms;
+    uint64_t expires_at_ms;
+};
+
+struct pod_info {
+    const char *name;
+    const char *tier; /* "gold", "merchant:9shines" */
+    const char *address;
+    const char *incarnation;
+    enum pod_source source;
+    enum pod_state state;
+    bool is_draining;
+    bool is_ready;
+    bool is_heartbeating;    /* spoke within HEARTBEAT_TTL */
+    const char *newest_call; /* "" if it carries none */
+    struct name_array calls;
+};
+
+/* What stood in the way of one pool of the chain. */
+struct refusal_step {
+    char pool[POOL_LABEL_MAX + 1];
+    bool is_configured;
+    uint32_t pods;
+    uint32_t by_state[POD_STATES];
+};
+
+struct refusal {
+    uint64_t at_ms;
+    struct refusal_step *steps;
+    size_t count;
+};
+
+struct tier_status {
+    const char *name;
+    bool is_shared;
+    bool is_configured; /* false: removed, but still has pods that carry calls */
+    uint32_t target;
+    uint32_t max_concurrent;
+    uint32_t assigned;
+    uint32_t by_state[POD_STATES];
+    uint64_t calls;
+    uint64_t capacity; /* calls that its pods could carry if all were available */
+    uint64_t free;     /* calls that its available pods could take now */
+};
+
+struct result {
+    enum outcome outcome;
+    const char *error; /* for OUTCOME_INVALID and OUTCOME_CONFLICT */
+    union {
+        struct {
+            struct call_info call;
+            bool was_existing;
+            bool merchant_unreadable; /* its stored configuration is broken: the default chain was used */
+            const struct refusal *refusal; /* OUTCOME_NO_PODS */
+        } allocate;
+        struct {
+            struct call_info call;
+            const char *released_to; /* the pool the pod belongs to now; "" when the pod left with the call */
+            bool was_draining;
+        } release;
+        struct {
+            struct name_array renewed;
+            struct name_array unknown;
+            uint64_t expires_at_ms;
+        } renew;
+        struct {
+            struct name_array renewed;
+            struct name_array adopted;
+            struct ended_array ended;
+            struct name_array conflicts;
+        } heartbeat;
+        struct {
+            bool has_active_call;
+            uint64_t until_ms;
+        } drain;
+        struct {
+            const char *tier; /* "" if the pod was not registered because it is not ready */
+            bool is_new;
+            struct ended_array ended;
+        } pod_seen;
+        struct {
+            struct ended_array ended;
+        } pod_gone;
+        struct {
+            size_t added;
+            size_t removed;
+            size_t changed;
+            struct ended_array ended;
+        } sync;
+        struct {
+            struct ended_array ended;
+            size_t recovered;       /* pods brought back after a drain or a hold */
+            struct name_array gone; /* pods that stopped heartbeating or left */
+            bool more;              /* there is more to do than `limit`: call again */
+        } sweep;
+        struct {
+            size_t moved;
+            bool more;
+        } rebalance;
+        struct {
+            struct tier_status *tiers;
+            size_t tier_count;
+            uint64_t active_calls;
+            uint64_t pods;
+        } status;
+        struct {
+            struct pod_info *pods;
+            size_t count;
+            uint64_t total;
+            const char *next_cursor; /* "" at the end */
+        } pods;
+        struct pod_info pod;
+        struct {
+            struct call_info *calls;
+            size_t count;
+            uint64_t total;
+            const char *next_cursor; /* "" at the end */
+        } calls;
+        struct {
+            struct call_info call;         /* OUTCOME_OK */
+            const struct refusal *refusal; /* OUTCOME_NOT_FOUND: the last one, or NULL */
+        } call;
+        struct {
+            struct name_array ids;
+            struct name_array texts; /* as stored; may be no JSON where somebody else wrote it */
+        } merchants;
+        struct {
+            const char *text;
+        } merchant, tiers;
+    };
+};
+
+#endif

@@ -1,0 +1,46 @@
+/*
+ * merchant.h - a merchant's configuration, and the chain of pools that follows from it (SPEC section 3).
+ */
+#ifndef CORE_MERCHANT_H
+#define CORE_MERCHANT_H
+
+#include "base/arena.h"
+#include "core/tiers.h"
+
+enum {
+    MERCHANT_CONFIG_TEXT_MAX = 8 * 1024,
+    MERCHANTS_MAX = 100000,
+    CHAIN_MAX = TIER_CHAIN_MAX + 2, /* the merchant's pool and its own tier in front */
+};
+
+/* All strings borrowed from the arena it was parsed into. */
+struct merchant_config {
+    const char *tier; /* NULL: not given */
+    const char *pool; /* NULL: not given */
+    const char **fallback;
+    size_t fallback_len;
+};
+
+/*
+ * 0; -ENOMEM; -EINVAL with a sentence for the operator in `error`: not an object, a member of the wrong
+ * type, a name that can be no tier or merchant id, more than TIER_CHAIN_MAX fallbacks, a text that is too
+ * long. A tier that does not exist is no error: it may be configured later.
+ */
+int merchant_config_parse(struct arena *arena, const char *text, size_t len,
+                          struct merchant_config *ret_config, char *error, size_t error_size) MUST_CHECK;
+
+/* The pools to try, in order, without duplicates. */
+struct chain {
+    const char *steps[CHAIN_MAX]; /* tier names, borrowed from the tier configuration or merchant config */
+    size_t len;
+};
+
+/*
+ * `merchant` NULL: a merchant without configuration. A dedicated pool stays in the chain even when it is not
+ * configured, so that a refusal can say so; unknown tiers are left out. A fallback list of which nothing is
+ * left counts as absent.
+ */
+void chain_resolve(const struct tier_config *tiers, const struct merchant_config *merchant,
+                   struct chain *ret_chain);
+
+#endif

@@ -1,0 +1,42 @@
+/*
+ * names.h - which names are allowed, in one place.
+ */
+#ifndef CORE_NAMES_H
+#define CORE_NAMES_H
+
+#include "base/base.h"
+
+enum {
+    POD_NAME_MAX = 63, /* a DNS label */
+    CALL_SID_MAX = 128,
+    MERCHANT_ID_MAX = 128,
+    TIER_NAME_MAX = 63,
+    PROVIDER_MAX = 32,
+    ADDRESS_MAX = 255,
+    INCARNATION_MAX = 127,
+    POOL_LABEL_MAX = 9 + MERCHANT_ID_MAX, /* "merchant:" + id; "pool:" + tier is shorter */
+};
+
+/* What a source pool of a merchant begins with, also as a key of the tier configuration. */
+#define MERCHANT_POOL_PREFIX "merchant:"
+
+/* 1 to 128 characters of A-Z a-z 0-9 . _ : @ + = - */
+bool name_is_call_sid(const char *text, size_t len);
+bool name_is_merchant_id(const char *text, size_t len);
+
+/* A DNS label: lower-case letters, digits and inner hyphens, 1 to 63. */
+bool name_is_pod(const char *text, size_t len);
+
+/* 1 to 63 characters of A-Z a-z 0-9 . _ - */
+bool name_is_tier(const char *text, size_t len);
+
+/* 1 to 32 characters of A-Z a-z 0-9 . _ - */
+bool name_is_provider(const char *text, size_t len);
+
+/* host:port, [v6]:port or host; printable, no spaces; empty is allowed. */
+bool name_is_address(const char *text, size_t len);
+
+/* 1 to 127 printable characters without spaces. */
+bool name_is_incarnation(const char *text, size_t len);
+
+#endif

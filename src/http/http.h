@@ -1,0 +1,124 @@
+/*
+ * http.h - an HTTP/1.1 server on the loop: accept, parse, limits, timeouts, route, respond, stream, upgrade.
+ *
+ * Knows no business words. Everything runs on the loop thread. A handler may answer at once or later; until
+ * it has answered, its request and the request's arena stay valid, even if the client has gone.
+ */
+#ifndef HTTP_HTTP_H
+#define HTTP_HTTP_H
+
+#include <uv.h>
+
+#include "base/arena.h"
+#include "base/strbuf.h"
+
+struct http_server;  /* opaque: see server.c */
+struct http_request; /* opaque: see request.h */
+
+enum {
+    HTTP_HEADER_MAX = 8 * 1024, /* request line and headers together; more: 431 */
+    HTTP_BODY_MAX = 64 * 1024,  /* more: 413 */
+    HTTP_HEADERS_MAX = 100,     /* header lines; more: 431 */
+    HTTP_REQUEST_ID_MAX = 128,
+    HTTP_PARAMS_MAX = 4,
+    HTTP_ARENA_MAX = 8 * 1024 * 1024, /* what one request may take in memory */
+};
+
+struct http_settings {
+    uint64_t read_timeout_ms;  /* for the whole header, and again for the whole body: then 408 */
+    uint64_t write_timeout_ms; /* a client that does not read its answer is cut off */
+    uint64_t idle_timeout_ms;  /* between requests */
+    size_t max_connections;    /* beyond it new connections get 503 and are closed */
+};
+
+typedef void (*http_handler_fn)(struct http_request *request, void *arg);
+
+int http_server_new(uv_loop_t *loop, const struct http_settings *settings,
+                    struct http_server **ret_server) MUST_CHECK;
+
+/*
+ * `pattern` is a path such as "/api/v1/pod/{name}/heartbeat"; a parameter matches one segment,
+ * percent-decoded.
+ * "{name...}" at the end matches the rest. Paths match with and without a trailing slash. A path that is
+ * routed for other methods answers 405 with Allow; HEAD is answered by the GET handler without its body.
+ * Borrows `pattern`. `arg` is given to the handler.
+ */
+int http_server_route(struct http_server *server, const char *method, const char *pattern,
+                      http_handler_fn handler, void *arg) MUST_CHECK;
+
+/* Runs `fn` after the answer to each request was handed to the kernel (or the client was gone). */
+void http_server_on_done(struct http_server *server, http_handler_fn fn, void *arg);
+
+/* Binds and listens on all addresses (IPv6 and IPv4). Port 0 picks a free one. 0 or a negative errno. */
+int http_server_listen(struct http_server *server, uint16_t port) MUST_CHECK;
+uint16_t http_server_port(const struct http_server *server);
+
+/* Stops accepting and closes idle connections; answers to requests in flight say "Connection: close". */
+void http_server_drain(struct http_server *server);
+
+/* Connections that are open now, and how many were refused at max_connections since the start. */
+size_t http_server_connections(const struct http_server *server);
+uint64_t http_server_refused(const struct http_server *server);
+
+/* Closes everything that is left, frees the server, then calls `closed`. */
+void http_server_close(struct http_server *server, void (*closed)(void *arg), void *arg);
+
+/* What was asked. Slices stay valid until the request has been answered; on_done may still use them. */
+struct slice http_request_method(const struct http_request *request);
+struct slice http_request_path(const struct http_request *request);  /* as sent, without the query */
+struct slice http_request_query(const struct http_request *request); /* without the '?' */
+struct slice http_request_body(const struct http_request *request);
+/* The first header of that name (lower case), or a slice with data NULL. */
+struct slice http_request_header(const struct http_request *request, const char *name);
+/* A parameter of the pattern, percent-decoded and NUL-terminated; NULL if the pattern has no such one. */
+const char *http_request_param(const struct http_request *request, const char *name);
+/* The pattern that matched; "" if none did. */
+const char *http_request_route(const struct http_request *request);
+/* Echoed from X-Request-Id if that is 1 to 128 printable characters, else made. */
+const char *http_request_id(const struct http_request *request);
+struct arena *http_request_arena(struct http_request *request);
+/* The peer's address as text. */
+const char *http_request_peer(const struct http_request *request);
+uint64_t
+http_request_started_ns(const struct http_request *request); /* clock_elapsed_ns when its first byte came */
+/* For on_done: the status that was answered, 0 if the client was gone before. */
+int http_request_status(const struct http_request *request);
+
+/* Adds a header to the answer; copies both. Call before http_respond. */
+void http_response_header(struct http_request *request, const char *name, const char *value);
+
+/*
+ * Answers. `body` is borrowed until on_done has run: take it from the request's arena, or make it static.
+ * Exactly one of http_respond, http_stream_begin and http_upgrade is called for each request.
+ */
+void http_respond(struct http_request *request, int status, const char *content_type, struct slice body);
+
+/* {"success":false,"error":message,"code":code} with the code that belongs to the status. */
+void http_respond_error(struct http_request *request, int status, const char *message);
+
+/*
+ * A streamed answer (chunked). `on_close` runs once when the client has gone or http_stream_end was sent;
+ * after it the request must not be used. http_stream_write copies; -EAGAIN: the client reads too slowly and
+ * HTTP_STREAM_BUFFER_MAX bytes wait already, nothing was taken.
+ */
+enum { HTTP_STREAM_BUFFER_MAX = 256 * 1024 };
+void http_stream_begin(struct http_request *request, int status, const char *content_type,
+                       void (*on_close)(void *arg), void *arg);
+int http_stream_write(struct http_request *request, struct slice data) MUST_CHECK;
+void http_stream_end(struct http_request *request);
+
+/*
+ * Did the client ask for an upgrade ("Connection: upgrade" and an Upgrade header)? A handler that does not
+ * want it simply answers.
+ */
+bool http_request_wants_upgrade(const struct http_request *request);
+
+/*
+ * Takes the connection away from the server: *ret_tcp is the caller's to uv_close, and its memory is the
+ * caller's to free() in the close callback. Nothing was answered yet; `early` gets the bytes that the client
+ * sent after its header (in the request's arena, copy them before this call's request is gone). on_done runs
+ * with status 101. After it the request must not be used.
+ */
+int http_upgrade(struct http_request *request, uv_tcp_t **ret_tcp, struct slice *ret_early) MUST_CHECK;
+
+#endif

@@ -1,0 +1,39 @@
+/*
+ * manager.h - keeps the store's picture of the pods true: pod sources, sync, sweep, rebalance.
+ *
+ * Runs on the one replica that leads. Loop thread only. Every task repeats on its own timer, backs off when
+ * the store fails, and says so in a metric; nothing here can hurt a live call because of one failure.
+ */
+#ifndef MANAGER_MANAGER_H
+#define MANAGER_MANAGER_H
+
+#include <uv.h>
+
+#include "metrics/metrics.h"
+#include "store/store.h"
+
+struct manager; /* opaque: see manager.c */
+
+struct manager_static_pod {
+    const char *name;
+    const char *address; /* "" if none was given */
+};
+
+struct manager_settings {
+    enum pod_source source; /* POD_SOURCE_STATIC, or POD_SOURCE_API: pods register themselves */
+    const struct manager_static_pod *static_pods; /* borrowed */
+    size_t static_pod_count;
+    uint64_t cleanup_interval_ms;
+    uint64_t reconcile_interval_ms;
+};
+
+int manager_new(uv_loop_t *loop, const struct manager_settings *settings, struct store *store,
+                struct metrics *metrics, struct manager **ret_manager) MUST_CHECK;
+
+/* Starts to lead: a full sync at once, then everything on its timer. */
+void manager_start(struct manager *manager);
+
+/* Stops leading, waits for what is under way, frees the manager, then calls `stopped`. */
+void manager_stop(struct manager *manager, void (*stopped)(void *arg), void *arg);
+
+#endif

@@ -1,0 +1,54 @@
+/*
+ * metrics.h - counters, gauges and histograms, and their Prometheus text.
+ *
+ * A series is made once and kept; adding to it is an increment in memory. The number of series is bounded by
+ * METRICS_SERIES_MAX, so that no label can grow without end: beyond it metrics_series gives the family's
+ * overflow series, whose label values are all "other". Loop thread only.
+ */
+#ifndef METRICS_METRICS_H
+#define METRICS_METRICS_H
+
+#include "base/strbuf.h"
+
+struct metrics;        /* opaque: the registry */
+struct metrics_family; /* opaque: one name with its series */
+struct metrics_series; /* opaque: one combination of label values */
+
+enum {
+    METRICS_LABELS_MAX = 3,
+    METRICS_SERIES_MAX = 2048, /* of one family */
+};
+
+enum metrics_type {
+    METRICS_COUNTER,
+    METRICS_GAUGE,
+    METRICS_HISTOGRAM,
+};
+
+int metrics_new(struct metrics **ret_metrics) MUST_CHECK;
+struct metrics *metrics_free(struct metrics *metrics);
+
+/*
+ * Adds a family. `label_names` has label_count entries; names and help are borrowed and must stay. Histograms
+ * take their bucket bounds (ascending, borrowed) here; others pass NULL, 0. NULL only without memory.
+ */
+struct metrics_family *metrics_family(struct metrics *metrics, enum metrics_type type, const char *name,
+                                      const char *help, const char *const *label_names, size_t label_count,
+                                      const double *bounds, size_t bound_count) MUST_CHECK;
+
+/* The series with these label values (copied); made on first use. Never NULL (the overflow series instead).
+ */
+struct metrics_series *metrics_series(struct metrics_family *family, const char *const *label_values);
+
+void metrics_add(struct metrics_series *series, double amount); /* counter */
+void metrics_set(struct metrics_series *series, double value);  /* gauge; also a counter counted elsewhere */
+void metrics_observe(struct metrics_series *series, double value); /* histogram */
+double metrics_value(const struct metrics_series *series);
+
+/* Sets every series of a gauge family to "absent" until it is set again: for tiers that were removed. */
+void metrics_family_clear(struct metrics_family *family);
+
+/* Appends the exposition (text format 0.0.4). */
+void metrics_write(const struct metrics *metrics, struct strbuf *buf);
+
+#endif

@@ -1,0 +1,243 @@
+/* test_base.c - the pieces that every room stands on. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+
+#include <cmocka.h>
+
+#include "base/arena.h"
+#include "base/clock.h"
+#include "base/heap.h"
+#include "base/json.h"
+#include "base/list.h"
+#include "base/map.h"
+#include "base/strbuf.h"
+
+static void clock__formats_known_times(void **state UNUSED)
+{
+    char text[CLOCK_TEXT_MAX];
+
+    clock_format_seconds(0, text);
+    assert_string_equal(text, "1970-01-01T00:00:00Z");
+    clock_format_seconds(UINT64_C(951782400000), text);
+    assert_string_equal(text, "2000-02-29T00:00:00Z");
+    clock_format_millis(UINT64_C(1770544800123), text);
+    assert_string_equal(text, "2026-02-08T10:00:00.123Z");
+    clock_format_seconds(UINT64_MAX, text);
+    assert_string_equal(text, "9999-12-31T23:59:59Z");
+}
+
+static void heap__gives_nodes_in_order_of_time(void **state UNUSED)
+{
+    enum { N = 1000 };
+    static struct heap_node nodes[N];
+    struct heap heap;
+    uint64_t last = 0;
+    size_t left = 0;
+
+    srand(7);
+    heap_init(&heap);
+    assert_int_equal(heap_reserve(&heap, N), 0);
+    for (size_t i = 0; i < N; i++)
+        heap_set(&heap, &nodes[i], (uint64_t)(rand() % 500));
+    for (size_t i = 0; i < N; i += 3)
+        heap_set(&heap, &nodes[i], (uint64_t)(rand() % 500));
+    for (size_t i = 0; i < N; i += 7)
+        heap_remove(&heap, &nodes[i]);
+    heap_remove(&heap, &nodes[0]); /* twice is harmless */
+    for (size_t i = 0; i < N; i++)
+        left += i % 7 != 0;
+    assert_int_equal(heap.count, left);
+    while (heap_first(&heap)) {
+        struct heap_node *node = heap_first(&heap);
+
+        assert_true(node->at >= last);
+        last = node->at;
+        heap_remove(&heap, node);
+        left--;
+    }
+    assert_int_equal(left, 0);
+    heap_release(&heap);
+}
+
+struct named {
+    struct map_node node;
+    char name[16];
+};
+
+static void map__finds_what_was_put_until_it_is_removed(void **state UNUSED)
+{
+    enum { N = 5000 };
+    struct named *all = calloc(N, sizeof(*all));
+    struct map map;
+    size_t seen = 0;
+
+    assert_non_null(all);
+    map_init(&map);
+    assert_null(map_get(&map, "x", 1));
+    for (size_t i = 0; i < N; i++) {
+        int len = snprintf(all[i].name, sizeof(all[i].name), "name-%zu", i);
+
+        assert_int_equal(map_reserve(&map), 0);
+        map_put(&map, &all[i].node, all[i].name, (size_t)len);
+    }
+    for (size_t i = 0; i < N; i += 2)
+        map_remove(&map, &all[i].node);
+    for (size_t i = 0; i < N; i++) {
+        struct map_node *found = map_get(&map, all[i].name, strlen(all[i].name));
+
+        assert_ptr_equal(found, i % 2 ? &all[i].node : NULL);
+    }
+    MAP_FOR_EACH (node, &map)
+        seen++;
+    assert_int_equal(seen, N / 2);
+    assert_int_equal(map.count, N / 2);
+    map_release(&map);
+    free(all);
+}
+
+static void arena__stops_at_its_ceiling_and_can_be_used_again(void **state UNUSED)
+{
+    struct arena arena;
+    size_t total = 0;
+
+    arena_init(&arena, 64 * 1024);
+    assert_null(arena_alloc(&arena, 64 * 1024 + 1));
+    assert_null(arena_alloc(&arena, SIZE_MAX));
+    while (arena_alloc(&arena, 1000))
+        total += 1000;
+    assert_in_range(total, 32 * 1024, 64 * 1024);
+    arena_reset(&arena);
+    assert_non_null(arena_alloc(&arena, 1000));
+    arena_release(&arena);
+    assert_string_equal(arena_strdup(&arena, "again"), "again");
+    arena_release(&arena);
+}
+
+static void strbuf__marks_what_does_not_fit(void **state UNUSED)
+{
+    struct strbuf buf;
+
+    strbuf_init(&buf, NULL, 10);
+    strbuf_append_str(&buf, "12345");
+    strbuf_append_u64(&buf, 67890);
+    assert_false(strbuf_failed(&buf));
+    assert_string_equal(buf.data, "1234567890");
+    strbuf_append_char(&buf, 'x');
+    assert_true(strbuf_failed(&buf));
+    assert_string_equal(buf.data, "1234567890");
+    strbuf_reset(&buf);
+    strbuf_printf(&buf, "%s-%d", "a", -5);
+    strbuf_append_i64(&buf, -12);
+    assert_string_equal(buf.data, "a--5-12");
+    strbuf_release(&buf);
+}
+
+static const char *escaped(struct strbuf *buf, const char *text)
+{
+    strbuf_reset(buf);
+    json_escape(buf, slice_of(text));
+    return buf->data;
+}
+
+static void json__escapes_any_bytes(void **state UNUSED)
+{
+    struct strbuf buf;
+
+    strbuf_init(&buf, NULL, 1000);
+    assert_string_equal(escaped(&buf, "a\"\\\n\x01\x7f"), "a\\\"\\\\\\n\\u0001\\u007f");
+    assert_string_equal(escaped(&buf, "gr\xc3\xbc\xc3\x9f \xf0\x9f\x93\x9e"),
+                        "gr\xc3\xbc\xc3\x9f \xf0\x9f\x93\x9e");
+    assert_string_equal(escaped(&buf, "\xff\xc0\x80\xed\xa0\x80z"),
+                        "\xef\xbf\xbd\xef\xbf\xbd\xef\xbf\xbd\xef\xbf\xbd\xef\xbf\xbd\xef\xbf\xbdz");
+    assert_string_equal(escaped(&buf, "\xe2\x82"), "\xef\xbf\xbd\xef\xbf\xbd");
+    strbuf_release(&buf);
+}
+
+static void json__writes_commas_where_they_belong(void **state UNUSED)
+{
+    struct json_writer json;
+    struct strbuf buf;
+
+    strbuf_init(&buf, NULL, 1000);
+    json_begin(&json, &buf);
+    json_object_begin(&json);
+    json_put_u64(&json, "a", 1);
+    json_key(&json, "b");
+    json_array_begin(&json);
+    json_string(&json, "x");
+    json_null(&json);
+    json_object_begin(&json);
+    json_object_end(&json);
+    json_array_end(&json);
+    json_put_bool(&json, "c", false);
+    json_object_end(&json);
+    assert_string_equal(buf.data, "{\"a\":1,\"b\":[\"x\",null,{}],\"c\":false}");
+    strbuf_release(&buf);
+}
+
+static cJSON *parsed(struct arena *arena, const char *text)
+{
+    return json_parse(arena, slice_of(text));
+}
+
+static void json__parses_one_text_and_nothing_else(void **state UNUSED)
+{
+    struct arena arena;
+    cJSON *root;
+
+    arena_init(&arena, 1024 * 1024);
+    root = parsed(&arena, " {\"a\":\"b\",\"A\":1} \n");
+    assert_non_null(root);
+    assert_string_equal(json_get_string(root, "a"), "b");
+    assert_null(json_get_string(root, "A"));
+    assert_null(json_get_string(root, "c"));
+    assert_null(parsed(&arena, ""));
+    assert_null(parsed(&arena, "{} {}"));
+    assert_null(parsed(&arena, "{\"a\":"));
+    assert_null(parsed(&arena, "{\"a\":\"x\\u0000y\"}"));
+    assert_non_null(parsed(&arena, "{\"a\":\"x\\\\u0000y\"}"));
+    assert_null(json_parse(&arena, SLICE("{}\0")));
+    arena_release(&arena);
+}
+
+struct item {
+    int number;
+    struct list link;
+};
+
+static void list__keeps_order_and_forgives_a_second_remove(void **state UNUSED)
+{
+    struct item items[3] = {{.number = 0}, {.number = 1}, {.number = 2}};
+    struct list list;
+    int expect = 0;
+
+    list_init(&list);
+    for (int i = 0; i < 3; i++)
+        list_append(&list, &items[i].link);
+    LIST_FOR_EACH (link, &list) {
+        assert_int_equal(LIST_ENTRY(link, struct item, link)->number, expect++);
+        list_remove(link);
+    }
+    assert_true(list_is_empty(&list));
+    list_remove(&items[1].link);
+    assert_int_equal(expect, 3);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(clock__formats_known_times),
+        cmocka_unit_test(heap__gives_nodes_in_order_of_time),
+        cmocka_unit_test(map__finds_what_was_put_until_it_is_removed),
+        cmocka_unit_test(arena__stops_at_its_ceiling_and_can_be_used_again),
+        cmocka_unit_test(strbuf__marks_what_does_not_fit),
+        cmocka_unit_test(json__escapes_any_bytes),
+        cmocka_unit_test(json__writes_commas_where_they_belong),
+        cmocka_unit_test(json__parses_one_text_and_nothing_else),
+        cmocka_unit_test(list__keeps_order_and_forgives_a_second_remove),
+    };
+
+    return cmocka_run_group_tests_name("base", tests, NULL, NULL);
+}

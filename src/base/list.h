@@ -42,8 +42,8 @@ static inline void list_remove(struct list *link)
 #define LIST_ENTRY(link, type, member) CONTAINER_OF(link, type, member)
 
 /* The body may remove `link` itself, and nothing else. */
-#define LIST_FOR_EACH(link, list)                                                                            \
-    for (struct list *link = (list)->next, *link##_next_ = link->next; link != (list);                       \
+#define LIST_FOR_EACH(link, head)                                                                            \
+    for (struct list *link = (head)->next, *link##_next_ = link->next; link != (head);                       \
          link = link##_next_, link##_next_ = link->next)
 
 #endif

@@ -1,0 +1,72 @@
+# The menu. Meson does the building; `make help` lists what there is.
+#
+# Debian's own tools are called by their full path, because another python3 or meson may come first in PATH.
+# Elsewhere: make MESON=meson PYTHON=python3.
+MESON  = /usr/bin/meson
+PYTHON = /usr/bin/python3
+PREFIX = /usr/local
+
+# Warnings are errors where CI=true is in the environment.
+SETUP = $(if $(filter true 1,$(CI)),-Dwerror=true)
+SANITIZE = -Db_sanitize=address,undefined -Db_lundef=false
+
+export MESON PYTHON
+
+.PHONY: all help deps run test asan lint format docs bench soak install clean
+.NOTPARALLEL:
+
+all: build/build.ninja ## build into build/ (the default); the binary is build/smart-router
+	@ninja -C build
+
+help: ## list the targets
+	@sed -n 's/^\([a-z]*\):[^#]*## \(.*\)/  make \1\t\2/p' Makefile | expand -t 16
+
+deps: ## install the Debian packages that are missing, for every target
+	@scripts/deps build run test lint bench
+
+run: ## build and serve on http://localhost:8080 with five local pods, state in ./data
+	@scripts/deps build run
+	@$(MAKE) --no-print-directory all
+	@scripts/run-local
+
+test: ## build, then run all unit and functional tests
+	@scripts/deps build test
+	@scripts/with-tests build $(SETUP)
+	@scripts/run-tests build
+
+asan: ## the same tests under AddressSanitizer and UBSan, in build-asan/
+	@scripts/deps build test
+	@scripts/with-tests build-asan $(SETUP) $(SANITIZE)
+	@scripts/run-tests build-asan
+
+lint: ## formatting, static analysis, layers, banned functions, generated docs
+	@scripts/deps build test lint
+	@scripts/with-tests build $(SETUP)
+	@scripts/lint build
+
+format: ## format every C file in place
+	@git ls-files -z '*.c' '*.h' | xargs -0 clang-format -i
+
+docs: all ## write docs/CONFIG.md from the table of settings
+	@build/smart-router check-config --markdown >docs/CONFIG.md
+
+bench: ## compare with nginx on one core; prints a table, writes build/bench.json
+	@scripts/deps build bench
+	@$(MAKE) --no-print-directory all
+	@$(PYTHON) bench/run.py
+
+soak: ## the long campaigns: 10,000,000 simulated operations, 200 rounds of kill -9
+	@scripts/deps build test
+	@scripts/with-tests build $(SETUP)
+	@scripts/soak build
+
+install: all ## install below PREFIX (/usr/local), inside DESTDIR if that is set
+	@install -D -m 0755 build/smart-router '$(DESTDIR)$(PREFIX)/bin/smart-router'
+	@install -D -m 0644 -t '$(DESTDIR)$(PREFIX)/share/doc/smart-router' README.md LICENSE CHANGELOG.md docs/*.md
+
+clean: ## remove what was built; ./data stays
+	@rm -rf build build-asan
+
+build/build.ninja:
+	@test -x "$$(command -v $(MESON))" || { echo "$(MESON) is missing: run 'make deps' first" >&2; exit 1; }
+	@$(MESON) setup build $(SETUP)

@@ -30,7 +30,8 @@ struct metrics *metrics_free(struct metrics *metrics);
 
 /*
  * Adds a family. `label_names` has label_count entries; names and help are borrowed and must stay. Histograms
- * take their bucket bounds (ascending, borrowed) here; others pass NULL, 0. NULL only without memory.
+ * take their bucket bounds (ascending, borrowed) here; others pass NULL, 0. A name that is there already
+ * gives that family: two rooms may count the same thing. NULL only without memory.
  */
 struct metrics_family *metrics_family(struct metrics *metrics, enum metrics_type type, const char *name,
                                       const char *help, const char *const *label_names, size_t label_count,

@@ -45,7 +45,7 @@ lint: ## formatting, static analysis, layers, banned functions, generated docs
 	@scripts/lint build
 
 format: ## format every C file in place
-	@git ls-files -z '*.c' '*.h' | xargs -0 clang-format -i
+	@find src test -name '*.[ch]' -exec clang-format -i {} +
 
 docs: all ## write docs/CONFIG.md from the table of settings
 	@build/smart-router check-config --markdown >docs/CONFIG.md

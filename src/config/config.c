@@ -1,0 +1,357 @@
+#include "config/config_internal.h"
+
+#include <stdlib.h>
+
+#include "base/json.h"
+#include "base/map.h"
+#include "config/value.h"
+
+enum {
+    ARENA_MAX = 16 * 1024 * 1024,
+    ERRORS_MAX = 256 * 1024,
+    VALUE_SHOWN_MAX = 200, /* of a bad value */
+};
+
+static void config_begin_error(struct config *config, const char *name)
+{
+    strbuf_append_str(&config->errors, name);
+    strbuf_append_char(&config->errors, ' ');
+}
+
+/* Shows what was given, so that a blank at its end or a wrong file is seen; never for secrets. */
+static void config_append_value(struct config *config, const struct setting *setting, const char *text)
+{
+    size_t len = strlen(text);
+
+    if (setting->is_secret) {
+        strbuf_append_str(&config->errors, "(a secret, not shown) ");
+        return;
+    }
+    strbuf_append_str(&config->errors, "is \"");
+    json_escape(&config->errors, (struct slice){text, len < VALUE_SHOWN_MAX ? len : VALUE_SHOWN_MAX});
+    strbuf_append_str(&config->errors, len < VALUE_SHOWN_MAX ? "\" " : "\"... ");
+}
+
+static void config_refuse_value(struct config *config, const struct setting *setting, const char *text,
+                                const char *allowed)
+{
+    config_begin_error(config, setting->name);
+    config_append_value(config, setting, text);
+    strbuf_printf(&config->errors, "but must be %s\n", allowed);
+}
+
+void config_add_error(struct config *config, const char *name, const char *sentence)
+{
+    assert(config);
+    strbuf_printf(&config->errors, "%s: %s\n", name, sentence);
+}
+
+static size_t config_index(const char *name)
+{
+    for (size_t i = 0; i < config_table_len; i++) {
+        if (strcmp(config_table[i].name, name) == 0)
+            return i;
+    }
+    assert(false); /* a name that is not in the table is our own mistake */
+    return 0;
+}
+
+bool config_is_set(const struct config *config, const char *name)
+{
+    return config->is_set[config_index(name)];
+}
+
+/* Replaces a value by a greater one that others need; shown as what is in force. */
+static int config_raise(struct config *config, const char *name, uint64_t at_least_ms)
+{
+    size_t i = config_index(name);
+    uint64_t *field = value_field(&config_table[i], &config->settings);
+    struct strbuf text;
+
+    if (*field >= at_least_ms)
+        return 0;
+    *field = at_least_ms;
+    strbuf_init(&text, &config->arena, 64);
+    value_append_duration(&text, at_least_ms);
+    if (strbuf_failed(&text))
+        return -ENOMEM;
+    config->texts[i] = text.data;
+    config->is_raised[i] = true;
+    return 0;
+}
+
+/* The environment's value of `name`, copied; *ret_text is NULL when it is unset or empty. */
+static int config_lookup(struct config *config, config_lookup_fn lookup, void *arg, const char *name,
+                         const char **ret_text)
+{
+    const char *text = lookup(arg, name);
+
+    *ret_text = NULL;
+    if (!text || !text[0])
+        return 0;
+    *ret_text = arena_strdup(&config->arena, text);
+    return *ret_text ? 0 : -ENOMEM;
+}
+
+static int config_read_setting(struct config *config, size_t i, config_lookup_fn lookup, void *arg)
+{
+    const struct setting *setting = &config_table[i];
+    char file_name[64];
+    const char *text;
+    struct strbuf allowed;
+    int err;
+
+    strbuf_init(&allowed, &config->arena, 4096);
+    if (setting->fallback[0]) {
+        err = value_parse(setting, setting->fallback, &config->settings, &allowed);
+        assert(err == 0); /* our own default */
+    } else if (setting->type == SETTING_STRING || setting->type == SETTING_JSON ||
+               setting->type == SETTING_URL) {
+        *(const char **)value_field(setting, &config->settings) = "";
+    }
+    config->texts[i] = setting->fallback;
+
+    if (setting->is_secret) {
+        snprintf(file_name, sizeof(file_name), "%s_FILE", setting->name);
+        err = config_lookup(config, lookup, arg, file_name, &text);
+        if (err < 0)
+            return err;
+        if (text)
+            strbuf_printf(&config->errors, "%s is set, but %s; unset it\n", file_name, setting->refusal);
+    }
+
+    err = config_lookup(config, lookup, arg, setting->name, &text);
+    if (err < 0 || !text)
+        return err;
+    if (setting->state == SETTING_REFUSED) {
+        strbuf_printf(&config->errors, "%s is set, but %s; unset it\n", setting->name, setting->refusal);
+        return 0;
+    }
+    if (value_parse(setting, text, &config->settings, &allowed) < 0) {
+        if (strbuf_failed(&allowed))
+            return -ENOMEM;
+        config_refuse_value(config, setting, text, allowed.data);
+        return 0;
+    }
+    config->texts[i] = text;
+    config->is_set[i] = true;
+    return 0;
+}
+
+struct seen_name {
+    struct map_node node;
+};
+
+/* Adds one "name" or "name=address"; one that is refused becomes an error line. 0 or -ENOMEM. */
+static int config_add_static_pod(struct config *config, struct map *seen, char *entry)
+{
+    struct settings *settings = &config->settings;
+    char *equals = strchr(entry, '=');
+    struct seen_name *mark;
+
+    if (equals)
+        *equals = '\0';
+    if (map_get(seen, entry, strlen(entry))) {
+        strbuf_append_str(&config->errors, "STATIC_PODS names the pod \"");
+        json_escape(&config->errors, slice_of(entry));
+        strbuf_append_str(&config->errors, "\" twice\n");
+        return 0;
+    }
+    mark = arena_alloc(&config->arena, sizeof(*mark));
+    if (!mark || map_reserve(seen) < 0)
+        return -ENOMEM;
+    map_put(seen, &mark->node, entry, strlen(entry));
+    settings->static_pods[settings->static_pod_count++] =
+        (struct static_pod){.name = entry, .address = equals ? equals + 1 : ""};
+    return 0;
+}
+
+static char *trim(char *text)
+{
+    size_t len;
+
+    text += strspn(text, " \t");
+    len = strlen(text);
+    while (len > 0 && (text[len - 1] == ' ' || text[len - 1] == '\t'))
+        text[--len] = '\0';
+    return text;
+}
+
+static int config_read_static_pods(struct config *config)
+{
+    struct settings *settings = &config->settings;
+    char *rest = arena_strdup(&config->arena, settings->static_pods_text);
+    size_t count = 1;
+    struct map seen;
+    int err = 0;
+
+    for (const char *at = settings->static_pods_text; *at; at++)
+        count += *at == ',';
+    settings->static_pods = arena_alloc(&config->arena, count * sizeof(*settings->static_pods));
+    if (!rest || !settings->static_pods)
+        return -ENOMEM;
+
+    map_init(&seen);
+    while (rest && err == 0) {
+        char *entry = trim(strsep(&rest, ","));
+
+        /* A comma too many does no harm. */
+        if (entry[0])
+            err = config_add_static_pod(config, &seen, entry);
+    }
+    map_release(&seen);
+    return err;
+}
+
+/* Settings that only make sense together. Runs also when some are bad: those have their defaults. */
+static int config_check_together(struct config *config)
+{
+    struct settings *settings = &config->settings;
+    const struct setting *source = &config_table[config_index("POD_SOURCE")];
+    size_t source_index = config_index("POD_SOURCE");
+    int err;
+
+    if (settings->http_port == settings->metrics_port && settings->http_port != 0)
+        strbuf_printf(&config->errors, "METRICS_PORT is %u, but HTTP_PORT is the same: they must differ\n",
+                      settings->metrics_port);
+
+    if (!config->is_set[source_index]) {
+        settings->pod_source = settings->static_pod_count > 0 ? CONFIG_PODS_STATIC : CONFIG_PODS_API;
+        config->texts[source_index] = settings->static_pod_count > 0 ? "static" : "api";
+    } else if (settings->pod_source == CONFIG_PODS_KUBERNETES) {
+        config_refuse_value(config, source, config->texts[source_index],
+                            "api or static: this version does not know Kubernetes yet");
+    } else if (settings->pod_source == CONFIG_PODS_STATIC && settings->static_pod_count == 0) {
+        strbuf_append_str(&config->errors, "POD_SOURCE is static, but STATIC_PODS names no pod\n");
+    } else if (settings->pod_source == CONFIG_PODS_API && config_is_set(config, "STATIC_PODS")) {
+        strbuf_append_str(
+            &config->errors,
+            "POD_SOURCE is api, but STATIC_PODS is set: set POD_SOURCE=static, or unset one of them\n");
+    }
+
+    if (settings->leader_election_duration_ms <= settings->leader_election_renew_deadline_ms)
+        strbuf_append_str(&config->errors,
+                          "LEADER_ELECTION_DURATION must be longer than LEADER_ELECTION_RENEW_DEADLINE\n");
+    if (settings->leader_election_renew_deadline_ms * 10 <= settings->leader_election_retry_period_ms * 12)
+        strbuf_append_str(
+            &config->errors,
+            "LEADER_ELECTION_RENEW_DEADLINE must be longer than 1.2 times LEADER_ELECTION_RETRY_PERIOD\n");
+    if (!settings->leader_election_namespace[0]) {
+        settings->leader_election_namespace = settings->namespace_name;
+        config->texts[config_index("LEADER_ELECTION_NAMESPACE")] = settings->namespace_name;
+    }
+
+    /* An operator who gives long leases expects them also for agents that never renew. */
+    if (!config_is_set(config, "CALL_MAX_DURATION")) {
+        err = config_raise(config, "CALL_MAX_DURATION", settings->lease_ttl_ms);
+        if (err < 0)
+            return err;
+    }
+    return config_raise(config, "CALL_INFO_TTL", settings->lease_ttl_ms);
+}
+
+/* The templates put a slash after the base: one at its end as well would double it. */
+static int config_cut_slashes(struct config *config, const char **url)
+{
+    size_t len = strlen(*url);
+    char *copy;
+
+    while (len > 0 && (*url)[len - 1] == '/')
+        len--;
+    copy = arena_copy(&config->arena, *url, len);
+    if (!copy)
+        return -ENOMEM;
+    *url = copy;
+    return 0;
+}
+
+static int config_collect_inert(struct config *config)
+{
+    for (size_t i = 0; i < config_table_len; i++) {
+        if (config_table[i].state != SETTING_INERT || !config->is_set[i])
+            continue;
+        if (config->inert.len > 0)
+            strbuf_append_char(&config->inert, ' ');
+        strbuf_append_str(&config->inert, config_table[i].name);
+    }
+    return strbuf_failed(&config->inert) ? -ENOMEM : 0;
+}
+
+static int config_fill(struct config *config, config_lookup_fn lookup, void *arg)
+{
+    int err = 0;
+
+    config->texts = arena_alloc(&config->arena, config_table_len * sizeof(*config->texts));
+    config->is_set = arena_alloc(&config->arena, config_table_len * sizeof(*config->is_set));
+    config->is_raised = arena_alloc(&config->arena, config_table_len * sizeof(*config->is_raised));
+    if (!config->texts || !config->is_set || !config->is_raised)
+        return -ENOMEM;
+    memset(config->is_set, 0, config_table_len * sizeof(*config->is_set));
+    memset(config->is_raised, 0, config_table_len * sizeof(*config->is_raised));
+
+    for (size_t i = 0; i < config_table_len && err == 0; i++)
+        err = config_read_setting(config, i, lookup, arg);
+    if (err == 0)
+        err = config_read_static_pods(config);
+    if (err == 0)
+        err = config_check_together(config);
+    if (err == 0)
+        err = config_cut_slashes(config, &config->settings.voice_agent_base_url);
+    if (err == 0)
+        err = config_cut_slashes(config, &config->settings.public_base_url);
+    if (err == 0)
+        err = config_collect_inert(config);
+    return err;
+}
+
+int config_load(config_lookup_fn lookup, void *arg, struct config **ret_config)
+{
+    struct config *config = calloc(1, sizeof(*config));
+    int err;
+
+    assert(lookup);
+    assert(ret_config);
+    if (!config)
+        return -ENOMEM;
+    arena_init(&config->arena, ARENA_MAX);
+    strbuf_init(&config->errors, NULL, ERRORS_MAX);
+    strbuf_init(&config->inert, NULL, ERRORS_MAX);
+    err = config_fill(config, lookup, arg);
+    if (err < 0) {
+        config_free(config);
+        return err;
+    }
+    *ret_config = config;
+    return 0;
+}
+
+struct config *config_free(struct config *config)
+{
+    if (!config)
+        return NULL;
+    strbuf_release(&config->errors);
+    strbuf_release(&config->inert);
+    arena_release(&config->arena);
+    free(config);
+    return NULL;
+}
+
+void config_freep(struct config **config)
+{
+    *config = config_free(*config);
+}
+
+const struct settings *config_settings(const struct config *config)
+{
+    return &config->settings;
+}
+
+struct slice config_errors(const struct config *config)
+{
+    return strbuf_slice(&config->errors);
+}
+
+const char *config_inert_names(const struct config *config)
+{
+    return strbuf_slice(&config->inert).data;
+}

@@ -1,0 +1,138 @@
+/*
+ * config.h - the settings: read once at start from the environment, checked, and shown.
+ *
+ * Every setting is one row of the table in table.c. Only main reads struct settings; the rooms get plain
+ * structs of their own. Nothing here logs: what is wrong is collected, so that an operator sees all of it at
+ * once.
+ */
+#ifndef CONFIG_CONFIG_H
+#define CONFIG_CONFIG_H
+
+#include "base/log.h"
+#include "base/strbuf.h"
+
+struct config; /* opaque: see config.c */
+
+enum config_fsync {
+    CONFIG_FSYNC_ALWAYS,
+    CONFIG_FSYNC_EVERYSEC,
+    CONFIG_FSYNC_NO,
+};
+
+enum config_pod_source {
+    CONFIG_PODS_API,
+    CONFIG_PODS_STATIC,
+    CONFIG_PODS_KUBERNETES,
+};
+
+/* One entry of STATIC_PODS. Only its form is checked here, not its names: those belong to the domain. */
+struct static_pod {
+    const char *name;
+    const char *address; /* "" if none was given */
+};
+
+/* Strings are owned by the config and never NULL: what is unset is "". */
+struct settings {
+    /* HTTP */
+    uint16_t http_port;
+    uint16_t metrics_port;
+    uint64_t http_read_timeout_ms;
+    uint64_t http_write_timeout_ms;
+    uint64_t http_idle_timeout_ms;
+    uint64_t http_shutdown_timeout_ms;
+    uint64_t max_connections;
+    const char *rate_limit;
+    const char *tls_cert_file;
+    const char *tls_key_file;
+    /* Store */
+    const char *data_dir;
+    int log_fsync; /* enum config_fsync */
+    const char *redis_url;
+    const char *redis_sentinels;
+    const char *redis_master_name;
+    uint64_t redis_pool_size;
+    uint64_t redis_min_idle_conn;
+    uint64_t redis_max_retries;
+    uint64_t redis_timeout_ms;
+    uint64_t redis_wait_replicas;
+    const char *key_prefix;
+    /* Pods */
+    int pod_source; /* enum config_pod_source */
+    const char *static_pods_text;
+    struct static_pod *static_pods;
+    size_t static_pod_count;
+    const char *namespace_name;
+    const char *pod_label_selector;
+    const char *pod_name;
+    uint64_t heartbeat_ttl_ms;
+    /* Voice agents */
+    const char *voice_agent_base_url; /* without a slash at its end */
+    uint16_t voice_agent_port;
+    const char *ws_url_template;
+    const char *busy_message;
+    const char *fallback_ws_url;
+    /* Tiers */
+    const char *tier_config;
+    uint64_t tier_refresh_interval_ms;
+    /* Calls and background work */
+    uint64_t lease_ttl_ms;
+    uint64_t call_info_ttl_ms;
+    uint64_t call_max_duration_ms;
+    uint64_t connect_timeout_ms; /* 0: off */
+    uint64_t draining_ttl_ms;
+    uint64_t cleanup_interval_ms;
+    uint64_t reconcile_interval_ms;
+    uint64_t gateway_release_grace_ms;
+    /* Leader election */
+    bool leader_election_enabled;
+    const char *leader_election_namespace;
+    const char *leader_election_lock_name;
+    uint64_t leader_election_duration_ms;
+    uint64_t leader_election_renew_deadline_ms;
+    uint64_t leader_election_retry_period_ms;
+    /* Security */
+    const char *api_key;
+    const char *twilio_auth_token;
+    const char *plivo_auth_token;
+    const char *exotel_token;
+    const char *gateway_secret;
+    const char *public_base_url;
+    /* Logging */
+    int log_level;  /* enum log_level */
+    int log_format; /* enum log_format */
+};
+
+/* The value of a variable, or NULL. An empty value counts as unset. The answer is copied at once. */
+typedef const char *(*config_lookup_fn)(void *arg, const char *name);
+
+/*
+ * Reads and checks every setting. Bad values do not fail the call: they are collected (config_errors), and
+ * the setting keeps its default. Fails only with -ENOMEM.
+ */
+int config_load(config_lookup_fn lookup, void *arg, struct config **ret_config) MUST_CHECK;
+
+/* Accepts NULL; always returns NULL. */
+struct config *config_free(struct config *config);
+void config_freep(struct config **config);
+
+const struct settings *config_settings(const struct config *config);
+
+/* Was this setting given by the environment? */
+bool config_is_set(const struct config *config, const char *name);
+
+/* Adds an error that somebody else found in a value, e.g. a tier configuration that the domain refuses. */
+void config_add_error(struct config *config, const char *name, const char *sentence);
+
+/* What is wrong, one line per variable, each ending in a newline; "" when all is well. */
+struct slice config_errors(const struct config *config);
+
+/* Names of settings that were given but have no effect in this version, separated by blanks; "" if none. */
+const char *config_inert_names(const struct config *config);
+
+/* Every effective setting with where it comes from, secrets masked. */
+void config_show(const struct config *config, struct strbuf *buf);
+
+/* The table as a page of documentation. */
+void config_show_markdown(struct strbuf *buf);
+
+#endif

@@ -1,0 +1,194 @@
+#include "config/table.h"
+
+#define MS UINT64_C(1)
+#define SECOND (1000 * MS)
+#define MINUTE (60 * SECOND)
+#define HOUR (60 * MINUTE)
+#define DAY (24 * HOUR)
+
+#define FIELD(member) .offset = offsetof(struct settings, member)
+#define LIMITS(least, most) .min = (least), .max = (most)
+
+#define DEFAULT_TEMPLATE                                                                                     \
+    "{base}/ws/pod/{pod}/agent/voice/breeze-buddy/{provider}/callback/{template}{flow_suffix}"
+
+static const char group_http[] = "HTTP";
+static const char group_store[] = "Store";
+static const char group_pods[] = "Pods";
+static const char group_agents[] = "Voice agents";
+static const char group_tiers[] = "Tiers";
+static const char group_calls[] = "Calls and background work";
+static const char group_leader[] = "Leader election";
+static const char group_security[] = "Security";
+static const char group_log[] = "Logging";
+
+static const char no_redis[] = "this version has no Redis store yet: it would run on its own embedded store";
+static const char no_tls[] = "this version has no TLS listener yet: it would serve in plain text";
+static const char no_signature[] =
+    "this version cannot check the signatures of this provider's webhooks yet: it would accept forged ones";
+
+const struct setting config_table[] = {
+    /* HTTP */
+    {"HTTP_PORT", group_http, SETTING_PORT, FIELD(http_port), .fallback = "8080", LIMITS(0, 65535),
+     .help = "Where the API listens. 0 picks a free port and logs it."},
+    {"METRICS_PORT", group_http, SETTING_PORT, FIELD(metrics_port), .fallback = "9090", LIMITS(0, 65535),
+     .help = "Where only /metrics and the health routes listen. 0 picks a free port and logs it."},
+    {"HTTP_READ_TIMEOUT", group_http, SETTING_DURATION, FIELD(http_read_timeout_ms), .fallback = "5s",
+     LIMITS(10 * MS, HOUR),
+     .help = "How long a client may take for its header, and again for its body; then 408."},
+    {"HTTP_WRITE_TIMEOUT", group_http, SETTING_DURATION, FIELD(http_write_timeout_ms), .fallback = "10s",
+     LIMITS(10 * MS, HOUR), .help = "How long a client may take to read its answer before it is cut off."},
+    {"HTTP_IDLE_TIMEOUT", group_http, SETTING_DURATION, FIELD(http_idle_timeout_ms), .fallback = "60s",
+     LIMITS(10 * MS, DAY), .help = "How long a connection may stay open between two requests."},
+    {"HTTP_SHUTDOWN_TIMEOUT", group_http, SETTING_DURATION, FIELD(http_shutdown_timeout_ms),
+     .fallback = "30s", LIMITS(0, HOUR),
+     .help = "How long requests in flight may take to finish after SIGTERM."},
+    {"MAX_CONNECTIONS", group_http, SETTING_UINT, FIELD(max_connections), .fallback = "10000",
+     LIMITS(1, 1000000), .help = "Connections open at once; more get 503 and are closed."},
+    {"RATE_LIMIT", group_http, SETTING_STRING, SETTING_REFUSED, FIELD(rate_limit), .fallback = "",
+     LIMITS(0, 256), .help = "Requests that one client may send.",
+     .refusal = "this version cannot limit rates yet: it would let every request pass"},
+    {"TLS_CERT_FILE", group_http, SETTING_STRING, SETTING_REFUSED, FIELD(tls_cert_file), .fallback = "",
+     LIMITS(0, 4096), .help = "The certificate chain of the TLS listener.", .refusal = no_tls},
+    {"TLS_KEY_FILE", group_http, SETTING_STRING, SETTING_REFUSED, FIELD(tls_key_file), .fallback = "",
+     LIMITS(0, 4096), .help = "The private key of the TLS listener.", .refusal = no_tls},
+
+    /* Store */
+    {"DATA_DIR", group_store, SETTING_STRING, FIELD(data_dir), .fallback = "./data", LIMITS(1, 4000),
+     .help = "Where the embedded store keeps its log and snapshots; made if it is not there."},
+    {"LOG_FSYNC", group_store, SETTING_ENUM, FIELD(log_fsync), .fallback = "everysec",
+     .choices = "always|everysec|no",
+     .help = "When the embedded store's log is forced to the disk: before each answer, once a second, or "
+             "when the kernel likes. A crash of the router alone loses nothing in any mode."},
+    {"REDIS_URL", group_store, SETTING_STRING, SETTING_REFUSED, true, FIELD(redis_url), .fallback = "",
+     LIMITS(0, 4096), .help = "The Redis that several routers share. Unset: the embedded store.",
+     .refusal = no_redis},
+    {"REDIS_SENTINELS", group_store, SETTING_STRING, SETTING_REFUSED, FIELD(redis_sentinels), .fallback = "",
+     LIMITS(0, 4096), .help = "Sentinels that know the Redis master.", .refusal = no_redis},
+    {"REDIS_MASTER_NAME", group_store, SETTING_STRING, SETTING_INERT, FIELD(redis_master_name),
+     .fallback = "", LIMITS(0, 256), .help = "The master's name at the sentinels."},
+    {"REDIS_POOL_SIZE", group_store, SETTING_UINT, SETTING_INERT, FIELD(redis_pool_size), .fallback = "10",
+     LIMITS(1, 1000), .help = "Connections to Redis."},
+    {"REDIS_MIN_IDLE_CONN", group_store, SETTING_UINT, SETTING_INERT, FIELD(redis_min_idle_conn),
+     .fallback = "5", LIMITS(0, 1000), .help = "Connections to Redis that stay open when idle."},
+    {"REDIS_MAX_RETRIES", group_store, SETTING_UINT, SETTING_INERT, FIELD(redis_max_retries), .fallback = "3",
+     LIMITS(0, 100), .help = "Tries of a command that failed on its way to Redis."},
+    {"REDIS_TIMEOUT", group_store, SETTING_DURATION, SETTING_INERT, FIELD(redis_timeout_ms), .fallback = "2s",
+     LIMITS(10 * MS, MINUTE), .help = "How long to wait for Redis."},
+    {"REDIS_WAIT_REPLICAS", group_store, SETTING_UINT, SETTING_INERT, FIELD(redis_wait_replicas),
+     .fallback = "0", LIMITS(0, 100), .help = "Replicas that must have an allocation before it is answered."},
+    {"KEY_PREFIX", group_store, SETTING_STRING, SETTING_INERT, FIELD(key_prefix),
+     .fallback = "voice:", LIMITS(1, 64), .help = "What every key in Redis begins with."},
+
+    /* Pods */
+    {"POD_SOURCE", group_pods, SETTING_ENUM, FIELD(pod_source), .fallback = "",
+     .choices = "api|static|kubernetes",
+     .help = "Who says which pods there are: they register themselves (api), or STATIC_PODS does (static). "
+             "Unset: static if STATIC_PODS is set, else api. This version refuses kubernetes."},
+    {"STATIC_PODS", group_pods, SETTING_STRING, FIELD(static_pods_text), .fallback = "",
+     LIMITS(0, 128 * 1024),
+     .help = "Pods by name and address: `voice-agent-0=127.0.0.1:9000,voice-agent-1`. The address may be "
+             "left out."},
+    {"HEARTBEAT_TTL", group_pods, SETTING_DURATION, FIELD(heartbeat_ttl_ms), .fallback = "90s",
+     LIMITS(100 * MS, DAY),
+     .help = "A pod that registered itself and does not heartbeat for this long is gone."},
+    {"POD_NAME", group_pods, SETTING_STRING, FIELD(pod_name), .fallback = "smart-router-local",
+     LIMITS(1, 253), .help = "This router's own name, as the status shows it."},
+    {"NAMESPACE", group_pods, SETTING_STRING, SETTING_INERT, FIELD(namespace_name), .fallback = "default",
+     LIMITS(1, 63), .help = "The Kubernetes namespace of the pods."},
+    {"POD_LABEL_SELECTOR", group_pods, SETTING_STRING, SETTING_INERT, FIELD(pod_label_selector),
+     .fallback = "app=voice-agent", LIMITS(1, 1024), .help = "Which pods of the namespace are voice agents."},
+
+    /* Voice agents */
+    {"VOICE_AGENT_BASE_URL", group_agents, SETTING_URL, FIELD(voice_agent_base_url),
+     .fallback = "ws://localhost:8080", LIMITS(1, 1024), .choices = "ws|wss",
+     .help = "`{base}` of the URLs that callers are sent to."},
+    {"WS_URL_TEMPLATE", group_agents, SETTING_STRING, FIELD(ws_url_template), .fallback = DEFAULT_TEMPLATE,
+     LIMITS(1, 2048),
+     .help = "The URL of a call's pod. Also `{call_sid}`, `{merchant}`; each value is percent-encoded."},
+    {"BUSY_MESSAGE", group_agents, SETTING_STRING, FIELD(busy_message),
+     .fallback = "All agents are currently busy. Please try again later.", LIMITS(1, 1000),
+     .help = "What Twilio and Plivo say to a caller who gets no pod."},
+    {"FALLBACK_WS_URL", group_agents, SETTING_URL, FIELD(fallback_ws_url), .fallback = "", LIMITS(0, 2048),
+     .choices = "ws|wss",
+     .help = "Where a call goes that gets no pod, or whose store is down, instead of the busy message."},
+    {"VOICE_AGENT_PORT", group_agents, SETTING_PORT, SETTING_INERT, FIELD(voice_agent_port),
+     .fallback = "8000", LIMITS(1, 65535), .help = "Where voice agents listen on Kubernetes."},
+
+    /* Tiers */
+    {"TIER_CONFIG", group_tiers, SETTING_JSON, FIELD(tier_config), .fallback = "", LIMITS(0, 60 * 1024),
+     .help = "The tiers of a store that is still empty; afterwards the stored ones count (PUT "
+             "/api/v1/tiers). Unset: gold exclusive 1, standard exclusive 1, basic shared 1 with 3 calls."},
+    {"TIER_REFRESH_INTERVAL", group_tiers, SETTING_DURATION, SETTING_INERT, FIELD(tier_refresh_interval_ms),
+     .fallback = "30s", LIMITS(100 * MS, DAY),
+     .help = "How often tiers that another router may have changed are read again."},
+
+    /* Calls and background work */
+    {"LEASE_TTL", group_calls, SETTING_DURATION, FIELD(lease_ttl_ms), .fallback = "15m",
+     LIMITS(100 * MS, 30 * DAY),
+     .help = "How long a call that somebody keeps alive holds its pod after each renewal."},
+    {"CALL_MAX_DURATION", group_calls, SETTING_DURATION, FIELD(call_max_duration_ms), .fallback = "4h",
+     LIMITS(100 * MS, 30 * DAY),
+     .help = "How long a call that nobody renews holds its pod. Unset, it is never less than LEASE_TTL."},
+    {"CALL_INFO_TTL", group_calls, SETTING_DURATION, SETTING_INERT, FIELD(call_info_ttl_ms), .fallback = "1h",
+     LIMITS(100 * MS, 30 * DAY), .help = "How long a call's record is kept; never less than LEASE_TTL."},
+    {"CONNECT_TIMEOUT", group_calls, SETTING_DURATION, FIELD(connect_timeout_ms), .fallback = "0",
+     LIMITS(0, DAY), .help = "A call that nobody renewed within this time is ended. 0: off."},
+    {"DRAINING_TTL", group_calls, SETTING_DURATION, FIELD(draining_ttl_ms), .fallback = "6m",
+     LIMITS(100 * MS, 30 * DAY), .help = "How long a drain lasts that does not say so itself."},
+    {"CLEANUP_INTERVAL", group_calls, SETTING_DURATION, FIELD(cleanup_interval_ms), .fallback = "30s",
+     LIMITS(10 * MS, DAY),
+     .help = "How often calls whose lease expired are ended and lost pods brought back."},
+    {"RECONCILE_INTERVAL", group_calls, SETTING_DURATION, FIELD(reconcile_interval_ms), .fallback = "60s",
+     LIMITS(10 * MS, DAY), .help = "How often all pods are compared with their source, and rebalanced."},
+    {"GATEWAY_RELEASE_GRACE", group_calls, SETTING_DURATION, SETTING_INERT, FIELD(gateway_release_grace_ms),
+     .fallback = "5s", LIMITS(0, HOUR),
+     .help = "How long a call whose gateway connection closed may take to come back."},
+
+    /* Leader election */
+    {"LEADER_ELECTION_ENABLED", group_leader, SETTING_BOOL, SETTING_INERT, FIELD(leader_election_enabled),
+     .fallback = "true", .help = "false: this process leads. With the embedded store it always does."},
+    {"LEADER_ELECTION_NAMESPACE", group_leader, SETTING_STRING, SETTING_INERT,
+     FIELD(leader_election_namespace), .fallback = "", LIMITS(0, 63),
+     .help = "Where the Lease is. Unset: NAMESPACE."},
+    {"LEADER_ELECTION_LOCK_NAME", group_leader, SETTING_STRING, SETTING_INERT,
+     FIELD(leader_election_lock_name), .fallback = "smart-router-leader", LIMITS(1, 253),
+     .help = "The Lease's name."},
+    {"LEADER_ELECTION_DURATION", group_leader, SETTING_DURATION, SETTING_INERT,
+     FIELD(leader_election_duration_ms), .fallback = "15s", LIMITS(SECOND, HOUR),
+     .help = "How long others wait for a leader that is silent; more than the renew deadline."},
+    {"LEADER_ELECTION_RENEW_DEADLINE", group_leader, SETTING_DURATION, SETTING_INERT,
+     FIELD(leader_election_renew_deadline_ms), .fallback = "10s", LIMITS(100 * MS, HOUR),
+     .help = "A leader that cannot renew for this long stops leading; more than 1.2 retry periods."},
+    {"LEADER_ELECTION_RETRY_PERIOD", group_leader, SETTING_DURATION, SETTING_INERT,
+     FIELD(leader_election_retry_period_ms), .fallback = "2s", LIMITS(10 * MS, HOUR),
+     .help = "Time between two tries to become leader or to renew."},
+
+    /* Security */
+    {"API_KEY", group_security, SETTING_STRING, SETTING_REFUSED, true, FIELD(api_key), .fallback = "",
+     LIMITS(0, 4096), .help = "Keys that clients of the API must send.",
+     .refusal = "this version cannot check API keys yet: it would leave the API open"},
+    {"TWILIO_AUTH_TOKEN", group_security, SETTING_STRING, SETTING_REFUSED, true, FIELD(twilio_auth_token),
+     .fallback = "", LIMITS(0, 4096), .help = "Checks the signature of Twilio's webhooks.",
+     .refusal = no_signature},
+    {"PLIVO_AUTH_TOKEN", group_security, SETTING_STRING, SETTING_REFUSED, true, FIELD(plivo_auth_token),
+     .fallback = "", LIMITS(0, 4096), .help = "Checks the signature of Plivo's webhooks.",
+     .refusal = no_signature},
+    {"EXOTEL_TOKEN", group_security, SETTING_STRING, SETTING_REFUSED, true, FIELD(exotel_token),
+     .fallback = "", LIMITS(0, 4096), .help = "The token that Exotel's webhooks must carry.",
+     .refusal = no_signature},
+    {"GATEWAY_SECRET", group_security, SETTING_STRING, SETTING_REFUSED, true, FIELD(gateway_secret),
+     .fallback = "", LIMITS(0, 4096), .help = "Signs the tickets of the WebSocket gateway.",
+     .refusal = "this version has no gateway yet: it would hand out URLs without tickets"},
+    {"PUBLIC_BASE_URL", group_security, SETTING_URL, SETTING_INERT, FIELD(public_base_url), .fallback = "",
+     LIMITS(0, 1024), .choices = "http|https",
+     .help = "How providers reach this router; part of what they sign."},
+
+    /* Logging */
+    {"LOG_LEVEL", group_log, SETTING_ENUM, FIELD(log_level), .fallback = "info",
+     .choices = "debug|info|warn|error", .help = "The least important lines that are written."},
+    {"LOG_FORMAT", group_log, SETTING_ENUM, FIELD(log_format), .fallback = "json", .choices = "json|console",
+     .help = "One JSON object per line, or text for a person's eyes."},
+};
+
+const size_t config_table_len = ARRAY_LEN(config_table);

@@ -1,0 +1,288 @@
+#include "config/value.h"
+
+#include <ctype.h>
+#include <stdlib.h>
+
+#include "base/json.h"
+
+void *value_field(const struct setting *setting, struct settings *settings)
+{
+    return (char *)settings + setting->offset;
+}
+
+/* Decimal digits only: no sign, no blanks, no overflow. */
+static bool parse_digits(const char **text, uint64_t *ret_value)
+{
+    const char *at = *text;
+    uint64_t value = 0;
+
+    if (!isdigit((unsigned char)*at))
+        return false;
+    for (; isdigit((unsigned char)*at); at++) {
+        if (__builtin_mul_overflow(value, 10, &value) ||
+            __builtin_add_overflow(value, (uint64_t)(*at - '0'), &value))
+            return false;
+    }
+    *text = at;
+    *ret_value = value;
+    return true;
+}
+
+static bool parse_uint(const char *text, uint64_t *ret_value)
+{
+    return parse_digits(&text, ret_value) && *text == '\0';
+}
+
+static const struct {
+    const char *name;
+    uint64_t ms;
+} duration_units[] = {{"ms", 1}, {"s", 1000}, {"m", 60 * 1000}, {"h", 60 * 60 * 1000}};
+
+static bool parse_duration(const char *text, uint64_t *ret_ms)
+{
+    uint64_t total = 0;
+
+    if (strcmp(text, "0") == 0) {
+        *ret_ms = 0;
+        return true;
+    }
+    do {
+        uint64_t amount;
+        size_t unit_len;
+        size_t i = 0;
+
+        if (!parse_digits(&text, &amount))
+            return false;
+        unit_len = strcspn(text, "0123456789");
+        while (i < ARRAY_LEN(duration_units) && (strlen(duration_units[i].name) != unit_len ||
+                                                 strncmp(duration_units[i].name, text, unit_len)))
+            i++;
+        if (i == ARRAY_LEN(duration_units) || __builtin_mul_overflow(amount, duration_units[i].ms, &amount) ||
+            __builtin_add_overflow(total, amount, &total))
+            return false;
+        text += unit_len;
+    } while (*text);
+    *ret_ms = total;
+    return true;
+}
+
+static bool parse_bool(const char *text, bool *ret_value)
+{
+    if (strcasecmp(text, "true") == 0 || strcmp(text, "1") == 0)
+        *ret_value = true;
+    else if (strcasecmp(text, "false") == 0 || strcmp(text, "0") == 0)
+        *ret_value = false;
+    else
+        return false;
+    return true;
+}
+
+/* The place of the `len` bytes of `text` among the choices, or -1. */
+static int find_choice(const char *choices, const char *text, size_t len)
+{
+    for (int i = 0; *choices; i++) {
+        size_t choice_len = strcspn(choices, "|");
+
+        if (choice_len == len && strncasecmp(choices, text, len) == 0)
+            return i;
+        choices += choice_len;
+        choices += *choices == '|';
+    }
+    return -1;
+}
+
+static bool is_plain_text(const char *text)
+{
+    for (; *text; text++) {
+        if ((unsigned char)*text < 0x20 || *text == 0x7f)
+            return false;
+    }
+    return true;
+}
+
+/* host, host:port or [v6]:port; `len` bytes. */
+static bool is_authority(const char *text, size_t len)
+{
+    const char *end = text + len;
+    const char *port = NULL;
+    size_t host_len;
+    uint64_t number;
+
+    if (len > 0 && *text == '[') {
+        const char *bracket = memchr(text, ']', len);
+
+        if (!bracket || bracket == text + 1)
+            return false;
+        for (const char *at = text + 1; at < bracket; at++) {
+            if (!isxdigit((unsigned char)*at) && *at != ':' && *at != '.')
+                return false;
+        }
+        port = bracket + 1 < end ? bracket + 1 : NULL;
+        if (port && *port != ':')
+            return false;
+    } else {
+        port = memchr(text, ':', len);
+        host_len = port ? (size_t)(port - text) : len;
+        if (host_len == 0)
+            return false;
+        for (size_t i = 0; i < host_len; i++) {
+            if (!isalnum((unsigned char)text[i]) && text[i] != '.' && text[i] != '-' && text[i] != '_')
+                return false;
+        }
+    }
+    if (!port)
+        return true;
+    port++;
+    return parse_digits(&port, &number) && port == end && number >= 1 && number <= UINT16_MAX;
+}
+
+/* What ends up in URLs given to others must be a URL: no blanks, quotes, brackets or bytes beyond ASCII. */
+static bool is_url(const char *text, const char *schemes)
+{
+    const char *colon = strstr(text, "://");
+    const char *authority;
+
+    if (!colon || find_choice(schemes, text, (size_t)(colon - text)) < 0)
+        return false;
+    for (const char *at = text; *at; at++) {
+        if ((unsigned char)*at <= 0x20 || (unsigned char)*at >= 0x7f || strchr("\"<>\\^`{|}", *at))
+            return false;
+    }
+    authority = colon + 3;
+    return is_authority(authority, strcspn(authority, "/?#"));
+}
+
+static bool is_json_object(const char *text)
+{
+    struct arena arena;
+    const cJSON *tree;
+    bool is_object;
+
+    arena_init(&arena, 4 * 1024 * 1024);
+    tree = json_parse(&arena, slice_of(text));
+    is_object = tree && cJSON_IsObject(tree);
+    arena_release(&arena);
+    return is_object;
+}
+
+void value_append_duration(struct strbuf *buf, uint64_t ms)
+{
+    if (ms == 0)
+        strbuf_append_str(buf, "0");
+    for (size_t i = ARRAY_LEN(duration_units); i-- > 0;) {
+        if (ms < duration_units[i].ms)
+            continue;
+        strbuf_append_u64(buf, ms / duration_units[i].ms);
+        strbuf_append_str(buf, duration_units[i].name);
+        ms %= duration_units[i].ms;
+    }
+}
+
+static void append_choices(struct strbuf *buf, const char *choices, const char *suffix)
+{
+    while (*choices) {
+        size_t len = strcspn(choices, "|");
+
+        strbuf_append(buf, choices, len);
+        strbuf_append_str(buf, suffix);
+        choices += len;
+        if (*choices == '|') {
+            choices++;
+            strbuf_append_str(buf, strchr(choices, '|') ? ", " : " or ");
+        }
+    }
+}
+
+void value_describe(const struct setting *setting, struct strbuf *buf)
+{
+    switch (setting->type) {
+    case SETTING_STRING:
+        strbuf_printf(buf, "text of at most %llu characters", (unsigned long long)setting->max);
+        break;
+    case SETTING_JSON:
+        strbuf_printf(buf, "a JSON object of at most %llu bytes", (unsigned long long)setting->max);
+        break;
+    case SETTING_URL:
+        strbuf_append_str(buf, "a URL that begins with ");
+        append_choices(buf, setting->choices, "://");
+        break;
+    case SETTING_PORT:
+        strbuf_printf(buf, "a port from %llu to %llu", (unsigned long long)setting->min,
+                      (unsigned long long)setting->max);
+        break;
+    case SETTING_UINT:
+        strbuf_printf(buf, "a whole number from %llu to %llu", (unsigned long long)setting->min,
+                      (unsigned long long)setting->max);
+        break;
+    case SETTING_DURATION:
+        strbuf_append_str(buf, "a duration from ");
+        value_append_duration(buf, setting->min);
+        strbuf_append_str(buf, " to ");
+        value_append_duration(buf, setting->max);
+        break;
+    case SETTING_BOOL:
+        strbuf_append_str(buf, "true or false");
+        break;
+    case SETTING_ENUM:
+        append_choices(buf, setting->choices, "");
+        break;
+    }
+}
+
+static bool value_read(const struct setting *setting, const char *text, void *field)
+{
+    uint64_t number;
+    int choice;
+
+    switch (setting->type) {
+    case SETTING_STRING:
+    case SETTING_JSON:
+    case SETTING_URL:
+        if (strlen(text) < setting->min || strlen(text) > setting->max)
+            return false;
+        if (setting->type == SETTING_STRING && !is_plain_text(text))
+            return false;
+        if (setting->type == SETTING_URL && !is_url(text, setting->choices))
+            return false;
+        if (setting->type == SETTING_JSON && !is_json_object(text))
+            return false;
+        *(const char **)field = text;
+        return true;
+    case SETTING_PORT:
+        if (!parse_uint(text, &number) || number < setting->min || number > setting->max)
+            return false;
+        *(uint16_t *)field = (uint16_t)number;
+        return true;
+    case SETTING_UINT:
+        if (!parse_uint(text, &number) || number < setting->min || number > setting->max)
+            return false;
+        *(uint64_t *)field = number;
+        return true;
+    case SETTING_DURATION:
+        if (!parse_duration(text, &number) || number < setting->min || number > setting->max)
+            return false;
+        *(uint64_t *)field = number;
+        return true;
+    case SETTING_BOOL:
+        return parse_bool(text, field);
+    case SETTING_ENUM:
+        choice = find_choice(setting->choices, text, strlen(text));
+        if (choice < 0)
+            return false;
+        *(int *)field = choice;
+        return true;
+    }
+    assert(false);
+    return false;
+}
+
+int value_parse(const struct setting *setting, const char *text, struct settings *settings,
+                struct strbuf *allowed)
+{
+    if (value_read(setting, text, value_field(setting, settings)))
+        return 0;
+    value_describe(setting, allowed);
+    if (setting->type == SETTING_DURATION)
+        strbuf_append_str(allowed, ", such as 500ms, 30s, 6m, 24h or 1h30m");
+    return -EINVAL;
+}

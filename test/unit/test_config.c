@@ -1,0 +1,298 @@
+/* test_config.c - reading, checking and showing the settings. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+
+#include <cmocka.h>
+
+#include "config/config.h"
+
+/* An environment: name, value, name, value, ..., NULL. */
+static const char *lookup(void *arg, const char *name)
+{
+    for (const char *const *at = arg; at[0]; at += 2) {
+        if (strcmp(at[0], name) == 0)
+            return at[1];
+    }
+    return NULL;
+}
+
+#define LOAD(...) load((const char *[]){__VA_ARGS__ __VA_OPT__(, ) NULL})
+
+static struct config *load(const char **environment)
+{
+    struct config *config = NULL;
+
+    assert_int_equal(config_load(lookup, environment, &config), 0);
+    return config;
+}
+
+static void assert_errors(const char **environment, const char *expected)
+{
+    struct config *config = load(environment);
+
+    assert_string_equal(config_errors(config).data, expected);
+    config_free(config);
+}
+
+#define ASSERT_ERRORS(expected, ...) assert_errors((const char *[]){__VA_ARGS__, NULL}, expected)
+
+/* One variable is refused, and the message names it, its value and what is allowed. */
+static void assert_refused(const char *name, const char *value, const char *allowed)
+{
+    struct config *config = load((const char *[]){name, value, NULL});
+    const char *errors = config_errors(config).data;
+
+    if (!strstr(errors, name) || !strstr(errors, value) || !strstr(errors, allowed))
+        fail_msg("%s=%s gave: %s", name, value, errors);
+    config_free(config);
+}
+
+static void defaults__are_those_of_the_documentation(void **state UNUSED)
+{
+    struct config *config = LOAD();
+    const struct settings *settings = config_settings(config);
+
+    assert_string_equal(config_errors(config).data, "");
+    assert_string_equal(config_inert_names(config), "");
+    assert_int_equal(settings->http_port, 8080);
+    assert_int_equal(settings->metrics_port, 9090);
+    assert_int_equal(settings->http_read_timeout_ms, 5000);
+    assert_int_equal(settings->http_write_timeout_ms, 10000);
+    assert_int_equal(settings->http_idle_timeout_ms, 60000);
+    assert_int_equal(settings->http_shutdown_timeout_ms, 30000);
+    assert_int_equal(settings->lease_ttl_ms, 15 * 60 * 1000);
+    assert_int_equal(settings->call_info_ttl_ms, 60 * 60 * 1000);
+    assert_int_equal(settings->call_max_duration_ms, 4 * 60 * 60 * 1000);
+    assert_int_equal(settings->draining_ttl_ms, 6 * 60 * 1000);
+    assert_int_equal(settings->cleanup_interval_ms, 30000);
+    assert_int_equal(settings->reconcile_interval_ms, 60000);
+    assert_int_equal(settings->heartbeat_ttl_ms, 90000);
+    assert_int_equal(settings->connect_timeout_ms, 0);
+    assert_int_equal(settings->log_level, LOG_INFO);
+    assert_int_equal(settings->log_format, LOG_JSON);
+    assert_int_equal(settings->log_fsync, CONFIG_FSYNC_EVERYSEC);
+    assert_int_equal(settings->pod_source, CONFIG_PODS_API);
+    assert_int_equal(settings->static_pod_count, 0);
+    assert_true(settings->leader_election_enabled);
+    assert_string_equal(settings->data_dir, "./data");
+    assert_string_equal(settings->tier_config, "");
+    assert_string_equal(settings->voice_agent_base_url, "ws://localhost:8080");
+    assert_string_equal(settings->leader_election_namespace, "default");
+    config_free(config);
+}
+
+static void values__of_every_type_are_read(void **state UNUSED)
+{
+    struct config *config =
+        LOAD("HTTP_PORT", "0", "METRICS_PORT", "0", "MAX_CONNECTIONS", "7", "LEASE_TTL", "1h30m",
+             "CLEANUP_INTERVAL", "500ms", "LEADER_ELECTION_ENABLED", "0", "LOG_FSYNC", "always", "LOG_LEVEL",
+             "debug", "LOG_FORMAT", "console", "TIER_CONFIG", "{\"gold\":1}", "VOICE_AGENT_BASE_URL",
+             "wss://[::1]:9/x/", "BUSY_MESSAGE", "Besetzt \xc3\xbc");
+    const struct settings *settings = config_settings(config);
+
+    assert_string_equal(config_errors(config).data, "");
+    assert_int_equal(settings->http_port, 0);
+    assert_int_equal(settings->max_connections, 7);
+    assert_int_equal(settings->lease_ttl_ms, 90 * 60 * 1000);
+    assert_int_equal(settings->cleanup_interval_ms, 500);
+    assert_false(settings->leader_election_enabled);
+    assert_int_equal(settings->log_fsync, CONFIG_FSYNC_ALWAYS);
+    assert_int_equal(settings->log_level, LOG_DEBUG);
+    assert_int_equal(settings->log_format, LOG_CONSOLE);
+    assert_string_equal(settings->tier_config, "{\"gold\":1}");
+    assert_string_equal(settings->voice_agent_base_url, "wss://[::1]:9/x");
+    assert_string_equal(settings->busy_message, "Besetzt \xc3\xbc");
+    assert_true(config_is_set(config, "HTTP_PORT"));
+    assert_false(config_is_set(config, "DATA_DIR"));
+    assert_string_equal(config_inert_names(config), "LEADER_ELECTION_ENABLED");
+    config_free(config);
+}
+
+static void empty_value__counts_as_unset(void **state UNUSED)
+{
+    struct config *config = LOAD("HTTP_PORT", "", "API_KEY", "", "API_KEY_FILE", "", "DATA_DIR", "");
+
+    assert_string_equal(config_errors(config).data, "");
+    assert_int_equal(config_settings(config)->http_port, 8080);
+    assert_string_equal(config_settings(config)->data_dir, "./data");
+    config_free(config);
+}
+
+static void bad_value__is_named_with_what_is_allowed(void **state UNUSED)
+{
+    static const char *const bad_ports[] = {"65536", "-1", "80a", " 80", "0x50", "99999999999999999999999"};
+    static const char *const bad_durations[] = {
+        "30", "s", "5 s", "-5s", "1.5h", "5d", "5sm", "1h30", "9ms", "99999999999999999999h", "25h", "0"};
+    static const char *const bad_urls[] = {"localhost",    "http://x",        "ws://",       "ws://:80",
+                                           "ws://a b",     "ws://a:0",        "ws://a:b",    "ws://[::1",
+                                           "ws://a:99999", "ws://a/\xc3\xbc", "ws://a/<b",   "wsx://a",
+                                           "ws://[]:80",   "ws://u@h",        "ws://[::1]80"};
+
+    for (size_t i = 0; i < ARRAY_LEN(bad_ports); i++)
+        assert_refused("HTTP_PORT", bad_ports[i], "a port from 0 to 65535");
+    for (size_t i = 0; i < ARRAY_LEN(bad_durations); i++)
+        assert_refused("CLEANUP_INTERVAL", bad_durations[i], "a duration from 10ms to 24h, such as 500ms");
+    for (size_t i = 0; i < ARRAY_LEN(bad_urls); i++)
+        assert_refused("VOICE_AGENT_BASE_URL", bad_urls[i], "a URL that begins with ws:// or wss://");
+    assert_refused("MAX_CONNECTIONS", "0", "a whole number from 1 to 1000000");
+    assert_refused("LOG_LEVEL", "loud", "debug, info, warn or error");
+    assert_refused("LEADER_ELECTION_ENABLED", "yes", "true or false");
+    assert_refused("TIER_CONFIG", "[1]", "a JSON object");
+    assert_refused("TIER_CONFIG", "gold", "a JSON object");
+}
+
+static void bad_values__are_all_reported_at_once(void **state UNUSED)
+{
+    ASSERT_ERRORS("HTTP_PORT is \"x\" but must be a port from 0 to 65535\n"
+                  "LOG_FORMAT is \"xml\" but must be json or console\n",
+                  "LOG_FORMAT", "xml", "HTTP_PORT", "x");
+}
+
+static void bad_value__is_shown_without_its_control_characters(void **state UNUSED)
+{
+    ASSERT_ERRORS("DATA_DIR is \"a\\nb\" but must be text of at most 4000 characters\n", "DATA_DIR", "a\nb");
+}
+
+static void features_to_come__refuse_to_start_and_keep_the_secret(void **state UNUSED)
+{
+    static const char *const names[] = {"REDIS_URL",
+                                        "REDIS_SENTINELS",
+                                        "API_KEY",
+                                        "TWILIO_AUTH_TOKEN",
+                                        "PLIVO_AUTH_TOKEN",
+                                        "EXOTEL_TOKEN",
+                                        "GATEWAY_SECRET",
+                                        "TLS_CERT_FILE",
+                                        "TLS_KEY_FILE",
+                                        "RATE_LIMIT",
+                                        "API_KEY_FILE",
+                                        "REDIS_URL_FILE",
+                                        "GATEWAY_SECRET_FILE",
+                                        "TWILIO_AUTH_TOKEN_FILE",
+                                        "EXOTEL_TOKEN_FILE",
+                                        "PLIVO_AUTH_TOKEN_FILE"};
+
+    for (size_t i = 0; i < ARRAY_LEN(names); i++) {
+        struct config *config = LOAD(names[i], "s3cret");
+        const char *errors = config_errors(config).data;
+
+        assert_int_equal(strncmp(errors, names[i], strlen(names[i])), 0);
+        assert_non_null(strstr(errors, " is set, but this version "));
+        assert_null(strstr(errors, "s3cret"));
+        config_free(config);
+    }
+    ASSERT_ERRORS("API_KEY is set, but this version cannot check API keys yet: it would leave the API open; "
+                  "unset it\n",
+                  "API_KEY", "k");
+    ASSERT_ERRORS("POD_SOURCE is \"kubernetes\" but must be api or static: this version does not know "
+                  "Kubernetes yet\n",
+                  "POD_SOURCE", "kubernetes");
+}
+
+static void ports__must_differ_unless_they_are_free_ones(void **state UNUSED)
+{
+    ASSERT_ERRORS("METRICS_PORT is 9090, but HTTP_PORT is the same: they must differ\n", "HTTP_PORT", "9090");
+    ASSERT_ERRORS("", "HTTP_PORT", "0", "METRICS_PORT", "0");
+}
+
+static void leader_election__times_must_fit_each_other(void **state UNUSED)
+{
+    ASSERT_ERRORS("LEADER_ELECTION_DURATION must be longer than LEADER_ELECTION_RENEW_DEADLINE\n",
+                  "LEADER_ELECTION_DURATION", "10s");
+    ASSERT_ERRORS("LEADER_ELECTION_RENEW_DEADLINE must be longer than 1.2 times "
+                  "LEADER_ELECTION_RETRY_PERIOD\n",
+                  "LEADER_ELECTION_RENEW_DEADLINE", "2400ms");
+    ASSERT_ERRORS("", "LEADER_ELECTION_RENEW_DEADLINE", "2401ms");
+}
+
+static void call_record__is_never_shorter_than_the_lease(void **state UNUSED)
+{
+    struct config *config = LOAD("LEASE_TTL", "24h", "CALL_INFO_TTL", "2h");
+
+    assert_int_equal(config_settings(config)->call_info_ttl_ms, 24 * 3600 * 1000);
+    assert_int_equal(config_settings(config)->call_max_duration_ms, 24 * 3600 * 1000);
+    config_free(config);
+    config = LOAD("LEASE_TTL", "24h", "CALL_MAX_DURATION", "2h");
+    assert_int_equal(config_settings(config)->call_max_duration_ms, 2 * 3600 * 1000);
+    config_free(config);
+}
+
+static void static_pods__are_split_and_choose_their_source(void **state UNUSED)
+{
+    struct config *config = LOAD("STATIC_PODS", "a=127.0.0.1:9000, b ,c=[::1]:1,");
+    const struct settings *settings = config_settings(config);
+
+    assert_string_equal(config_errors(config).data, "");
+    assert_int_equal(settings->pod_source, CONFIG_PODS_STATIC);
+    assert_int_equal(settings->static_pod_count, 3);
+    assert_string_equal(settings->static_pods[0].name, "a");
+    assert_string_equal(settings->static_pods[0].address, "127.0.0.1:9000");
+    assert_string_equal(settings->static_pods[1].name, "b");
+    assert_string_equal(settings->static_pods[1].address, "");
+    assert_string_equal(settings->static_pods[2].address, "[::1]:1");
+    config_free(config);
+}
+
+static void static_pods__that_contradict_are_refused(void **state UNUSED)
+{
+    ASSERT_ERRORS("STATIC_PODS names the pod \"a\" twice\n", "STATIC_PODS", "a=1,b,a=2");
+    ASSERT_ERRORS("POD_SOURCE is static, but STATIC_PODS names no pod\n", "POD_SOURCE", "static");
+    ASSERT_ERRORS("POD_SOURCE is api, but STATIC_PODS is set: set POD_SOURCE=static, or unset one of them\n",
+                  "POD_SOURCE", "api", "STATIC_PODS", "a");
+}
+
+static void errors_of_others__are_added(void **state UNUSED)
+{
+    struct config *config = LOAD("TIER_CONFIG", "{\"gold\":-1}");
+
+    config_add_error(config, "TIER_CONFIG", "a target is negative");
+    assert_string_equal(config_errors(config).data, "TIER_CONFIG: a target is negative\n");
+    config_free(config);
+}
+
+static void show__says_the_value_and_where_it_comes_from(void **state UNUSED)
+{
+    struct config *config =
+        LOAD("HTTP_PORT", "8081", "NAMESPACE", "voice", "STATIC_PODS", "a", "LEASE_TTL", "2h");
+    struct strbuf text;
+
+    strbuf_init(&text, NULL, 1024 * 1024);
+    config_show(config, &text);
+    assert_false(strbuf_failed(&text));
+    assert_non_null(strstr(text.data, "\nHTTP_PORT=8081  # environment\n"));
+    assert_non_null(strstr(text.data, "\nMETRICS_PORT=9090  # default\n"));
+    assert_non_null(strstr(text.data, "\nPOD_SOURCE=static  # default\n"));
+    assert_non_null(strstr(text.data, "\nNAMESPACE=voice  # environment, no effect in this version\n"));
+    assert_non_null(strstr(text.data, "\nLEADER_ELECTION_NAMESPACE=voice  # default\n"));
+    assert_non_null(strstr(text.data, "\nCALL_INFO_TTL=2h  # default, raised to LEASE_TTL\n"));
+    strbuf_reset(&text);
+    config_show_markdown(&text);
+    assert_false(strbuf_failed(&text));
+    assert_non_null(strstr(text.data, "\n| `HTTP_PORT` | `8080` | a port from 0 to 65535 | "));
+    strbuf_release(&text);
+    config_free(config);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(defaults__are_those_of_the_documentation),
+        cmocka_unit_test(values__of_every_type_are_read),
+        cmocka_unit_test(empty_value__counts_as_unset),
+        cmocka_unit_test(bad_value__is_named_with_what_is_allowed),
+        cmocka_unit_test(bad_values__are_all_reported_at_once),
+        cmocka_unit_test(bad_value__is_shown_without_its_control_characters),
+        cmocka_unit_test(features_to_come__refuse_to_start_and_keep_the_secret),
+        cmocka_unit_test(ports__must_differ_unless_they_are_free_ones),
+        cmocka_unit_test(leader_election__times_must_fit_each_other),
+        cmocka_unit_test(call_record__is_never_shorter_than_the_lease),
+        cmocka_unit_test(static_pods__are_split_and_choose_their_source),
+        cmocka_unit_test(static_pods__that_contradict_are_refused),
+        cmocka_unit_test(errors_of_others__are_added),
+        cmocka_unit_test(show__says_the_value_and_where_it_comes_from),
+    };
+
+    return cmocka_run_group_tests_name("config", tests, NULL, NULL);
+}

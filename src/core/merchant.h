@@ -31,14 +31,14 @@ int merchant_config_parse(struct arena *arena, const char *text, size_t len,
 
 /* The pools to try, in order, without duplicates. */
 struct chain {
-    const char *steps[CHAIN_MAX]; /* tier names, borrowed from the tier configuration or merchant config */
+    const struct tier *steps[CHAIN_MAX]; /* borrowed from the tier configuration */
     size_t len;
+    const char *missing_pool; /* the merchant's dedicated pool, when it is not configured; else NULL */
 };
 
 /*
- * `merchant` NULL: a merchant without configuration. A dedicated pool stays in the chain even when it is not
- * configured, so that a refusal can say so; unknown tiers are left out. A fallback list of which nothing is
- * left counts as absent.
+ * `merchant` NULL: a merchant without configuration. Unknown tiers are left out; a fallback list of which
+ * nothing is left counts as absent, so that a misspelt name does not turn calls away.
  */
 void chain_resolve(const struct tier_config *tiers, const struct merchant_config *merchant,
                    struct chain *ret_chain);

@@ -1,0 +1,195 @@
+#include <stdio.h>
+
+#include "core/state.h"
+
+/* What the walk over all pods adds up to for one pool, to be compared with the pool's own counts. */
+struct pool_sum {
+    const struct pool *pool;
+    uint32_t pods;
+    uint32_t by_state[POD_STATES];
+    uint64_t calls;
+    uint64_t free;
+    uint64_t refs;
+};
+
+#define VIOLATION(...)                                                                                       \
+    __extension__({                                                                                          \
+        snprintf(error, error_size, __VA_ARGS__);                                                            \
+        false;                                                                                               \
+    })
+
+static bool check_calls_of_pod(const struct core *core, const struct pod *pod, char *error, size_t error_size)
+{
+    uint32_t count = 0;
+
+    LIST_FOR_EACH (link, &pod->calls) {
+        const struct call *call = LIST_ENTRY(link, struct call, on_pod);
+
+        if (call->pod != pod)
+            return VIOLATION("call %s is in the list of pod %s but belongs to another", call->call_sid,
+                             pod->name);
+        if (call_find(core, call->call_sid) != call)
+            return VIOLATION("call %s of pod %s is not in the map", call->call_sid, pod->name);
+        count++;
+    }
+    if (count != pod->load || count != pod->placed_load)
+        return VIOLATION("pod %s counts %u calls, its pool counts %u, and it has %u", pod->name, pod->load,
+                         pod->placed_load, count);
+    return true;
+}
+
+static bool list_holds(const struct list *list, const struct list *wanted)
+{
+    for (const struct list *link = list->next; link != list; link = link->next) {
+        if (link == wanted)
+            return true;
+    }
+    return false;
+}
+
+/* Invariants 1, 3 and 4: is the pod where it belongs, and nowhere else? */
+static bool check_place(const struct core *core, const struct pod *pod, char *error, size_t error_size)
+{
+    const struct pool *pool = pod->pool;
+    bool is_listed = !list_is_empty(&pod->in_pool);
+    bool has_room = pod->load < pool->spec.max_concurrent;
+
+    if (!pod->is_placed)
+        return VIOLATION("pod %s is lost: it was never placed", pod->name);
+    if (is_listed != (pod->state == POD_AVAILABLE))
+        return VIOLATION("pod %s is %s but %s an available list", pod->name, pod_state_name(pod->state),
+                         is_listed ? "in" : "not in");
+    if (is_listed) {
+        if (!pod->is_ready || pod_is_draining(core, pod) || pod->held_until_ms > core->now_ms || !has_room)
+            return VIOLATION("pod %s is available although it must not get calls", pod->name);
+        if (!list_holds(&pool->by_load[pod->load], &pod->in_pool))
+            return VIOLATION("pod %s is available in the wrong list", pod->name);
+        if (pod->load < pool->lowest_load)
+            return VIOLATION("pod %s would be passed over: load %u is below %u", pod->name, pod->load,
+                             pool->lowest_load);
+    }
+    if (pod->state == POD_BUSY && has_room)
+        return VIOLATION("pod %s is called busy although it has room", pod->name);
+    if (pod->state == POD_BUSY && pod->load == 0)
+        return VIOLATION("pod %s is called busy without a call", pod->name);
+    /* A pod that is held out must have a date on which a sweep looks at it again, or live calls, or
+     * Kubernetes. */
+    if ((pod->state == POD_DRAINING && !pod->is_terminating) ||
+        (pod->state == POD_SUSPENDED && pod->is_ready) || pod_should_leave(core, pod)) {
+        if (pod->due.place == 0)
+            return VIOLATION("pod %s is lost: %s, and no sweep will look at it", pod->name,
+                             pod_state_name(pod->state));
+    }
+    if (pod->due.place && core->pods_due.nodes[pod->due.place - 1] != &pod->due)
+        return VIOLATION("pod %s has a wrong place in the heap", pod->name);
+    return true;
+}
+
+static bool check_pool(const struct core *core, const struct pool *pool, char *error, size_t error_size)
+{
+    struct pool_sum sum = {.pool = pool};
+
+    for (size_t i = 0; i < core->pods.count; i++) {
+        const struct pod *pod = core->pods_by_name[i];
+
+        if (pod->pool != pool)
+            continue;
+        sum.pods++;
+        sum.by_state[pod->state]++;
+        sum.calls += pod->load;
+        if (pod->state == POD_AVAILABLE)
+            sum.free += pool->spec.max_concurrent - pod->load;
+    }
+    for (uint32_t i = 0; i < core->slot_count; i++)
+        sum.refs += core->slots[i] && core->slots[i]->source == pool;
+    if (sum.pods != pool->pod_count || memcmp(sum.by_state, pool->by_state, sizeof(sum.by_state)) != 0)
+        return VIOLATION("pool %s counts its pods wrongly", pool->label);
+    if (sum.calls != pool->call_count || sum.free != pool->free_count)
+        return VIOLATION("pool %s counts %llu calls and %llu free, but has %llu and %llu", pool->label,
+                         (unsigned long long)pool->call_count, (unsigned long long)pool->free_count,
+                         (unsigned long long)sum.calls, (unsigned long long)sum.free);
+    if (sum.refs + sum.pods != pool->refs)
+        return VIOLATION("pool %s counts %u references but has %llu", pool->label, pool->refs,
+                         (unsigned long long)(sum.refs + sum.pods));
+    if (!pool->is_configured && pool->refs == 0)
+        return VIOLATION("pool %s was removed but not freed", pool->label);
+    return true;
+}
+
+static bool check_heap(const struct heap *heap, const char *what, char *error, size_t error_size)
+{
+    for (size_t i = 1; i < heap->count; i++) {
+        if (heap->nodes[(i + 1) / 2 - 1]->at > heap->nodes[i]->at || heap->nodes[i]->place != i + 1)
+            return VIOLATION("the heap of %s is out of order", what);
+    }
+    return true;
+}
+
+/* Invariant 2 is in the shape of the data, one record per call_sid; here it is checked to be whole. */
+static bool check_calls(const struct core *core, char *error, size_t error_size)
+{
+    size_t count = 0;
+
+    for (uint32_t i = 0; i < core->slot_count; i++) {
+        const struct call *call = core->slots[i];
+
+        if (!call)
+            continue;
+        count++;
+        if (call->slot != i || call_find(core, call->call_sid) != call)
+            return VIOLATION("call %s is not where it should be", call->call_sid);
+        if (pod_find(core, call->pod->name) != call->pod)
+            return VIOLATION("call %s is on a pod that is not registered", call->call_sid);
+        if (!list_holds(&call->pod->calls, &call->on_pod))
+            return VIOLATION("call %s is not in the list of its pod", call->call_sid);
+        if (call->lease.place == 0 || core->leases.nodes[call->lease.place - 1] != &call->lease)
+            return VIOLATION("call %s has no lease", call->call_sid);
+    }
+    if (count != core->calls.count || count != core->leases.count ||
+        count + core->free_slot_count != core->slot_count)
+        return VIOLATION("%zu calls in slots, %zu in the map, %zu leases, %u slots of which %u are free",
+                         count, core->calls.count, core->leases.count, core->slot_count,
+                         core->free_slot_count);
+    return true;
+}
+
+static bool check_configuration(const struct core *core, char *error, size_t error_size)
+{
+    size_t configured = 0;
+
+    for (size_t i = 0; i < core->tiers->tier_count; i++) {
+        const struct pool *pool = core->tier_pools[i];
+
+        if (!pool->is_configured || pool_find(core, core->tiers->tiers[i].name) != pool)
+            return VIOLATION("tier %s has no pool", core->tiers->tiers[i].name);
+        if (memcmp(&pool->spec, &core->tiers->tiers[i], sizeof(pool->spec)) != 0)
+            return VIOLATION("pool %s has an old configuration", pool->label);
+    }
+    MAP_FOR_EACH (node, &core->pools)
+        configured += CONTAINER_OF(node, struct pool, node)->is_configured;
+    if (configured != core->tiers->tier_count)
+        return VIOLATION("%zu pools are configured but there are %zu tiers", configured,
+                         core->tiers->tier_count);
+    return true;
+}
+
+bool core_check(const struct core *core, char *error, size_t error_size)
+{
+    for (size_t i = 0; i < core->pods.count; i++) {
+        const struct pod *pod = core->pods_by_name[i];
+
+        if (pod_find(core, pod->name) != pod)
+            return VIOLATION("pod %s is not in the map", pod->name);
+        if (i && strcmp(core->pods_by_name[i - 1]->name, pod->name) >= 0)
+            return VIOLATION("pod %s is out of order", pod->name);
+        if (!check_calls_of_pod(core, pod, error, error_size) || !check_place(core, pod, error, error_size))
+            return false;
+    }
+    MAP_FOR_EACH (node, &core->pools) {
+        if (!check_pool(core, CONTAINER_OF(node, struct pool, node), error, error_size))
+            return false;
+    }
+    return check_calls(core, error, error_size) && check_configuration(core, error, error_size) &&
+           check_heap(&core->leases, "leases", error, error_size) &&
+           check_heap(&core->pods_due, "pods", error, error_size);
+}

@@ -1,0 +1,139 @@
+#include "core/state.h"
+
+static int sids_are_valid(const char *const *call_sids, size_t count)
+{
+    if (count > SIDS_MAX)
+        return false;
+    for (size_t i = 0; i < count; i++) {
+        if (!name_is_call_sid(call_sids[i], strlen(call_sids[i])))
+            return false;
+    }
+    return true;
+}
+
+int core_renew(struct core *core, const struct command *command, struct arena *arena, struct result *result)
+{
+    size_t count = command->renew.count;
+    int rc;
+
+    if (!sids_are_valid(command->renew.call_sids, count))
+        return fail_invalid(arena, result, "call_sids are not valid");
+    rc = name_array_init(&result->renew.renewed, arena, count);
+    if (rc == 0)
+        rc = name_array_init(&result->renew.unknown, arena, count);
+    for (size_t i = 0; rc == 0 && i < count; i++) {
+        struct call *call = call_find_live(core, command->renew.call_sids[i]);
+
+        if (call)
+            call_renew(core, call);
+        rc = name_array_add(call ? &result->renew.renewed : &result->renew.unknown, arena,
+                            command->renew.call_sids[i]);
+    }
+    result->renew.expires_at_ms = core->now_ms + core->settings.lease_ttl_ms;
+    return rc;
+}
+
+/* The store has lost this call, or never had it: the pod's word counts, as long as the pod has room for it.
+ */
+static int heartbeat_adopt(struct core *core, struct pod *pod, const char *call_sid, struct arena *arena,
+                           struct result *result)
+{
+    struct call *call;
+    int rc;
+
+    if (pod->load >= pod->pool->spec.max_concurrent)
+        return name_array_add(&result->heartbeat.conflicts, arena, call_sid);
+    rc = call_new(core, call_sid, "", "", pod, pod->pool, core->now_ms,
+                  core->now_ms + core->settings.lease_ttl_ms, &call);
+    if (rc)
+        return rc;
+    pod_place(core, pod);
+    call_report(core, call);
+    return name_array_add(&result->heartbeat.adopted, arena, call_sid);
+}
+
+static int heartbeat_listed(struct core *core, struct pod *pod, const char *call_sid, struct arena *arena,
+                            struct result *result)
+{
+    struct call *call = call_find(core, call_sid);
+
+    /*
+     * A lease that ran out is no reason to doubt the pod that still carries the call; on any other pod the
+     * call has ended, and its room must not be taken for occupied.
+     */
+    if (call && call->pod != pod)
+        call = call_find_live(core, call_sid);
+    if (!call)
+        return heartbeat_adopt(core, pod, call_sid, arena, result);
+    if (call->pod != pod)
+        return name_array_add(&result->heartbeat.conflicts, arena, call_sid);
+    call_renew(core, call);
+    return name_array_add(&result->heartbeat.renewed, arena, call_sid);
+}
+
+static bool is_listed(const struct command *command, const char *call_sid)
+{
+    for (size_t i = 0; i < command->heartbeat.count; i++) {
+        if (strcmp(command->heartbeat.call_sids[i], call_sid) == 0)
+            return true;
+    }
+    return false;
+}
+
+/* Ends the calls that the pod no longer speaks of; young ones may simply not have reached it yet. */
+static int heartbeat_unlisted(struct core *core, struct pod *pod, const struct command *command,
+                              struct arena *arena, struct result *result)
+{
+    LIST_FOR_EACH (link, &pod->calls) {
+        struct call *call = LIST_ENTRY(link, struct call, on_pod);
+        int rc;
+
+        if (is_listed(command, call->call_sid))
+            continue;
+        if (call->misses < HEARTBEAT_MISSES)
+            call->misses++;
+        if (call->misses < HEARTBEAT_MISSES || core->now_ms - call->allocated_at_ms <= HEARTBEAT_YOUNG_MS)
+            continue;
+        rc = ended_array_add(&result->heartbeat.ended, arena, call, CALL_END_UNMENTIONED);
+        if (rc)
+            return rc;
+        if (call_end(core, call))
+            break; /* the pod was only waiting for this call, and has left with it */
+    }
+    return 0;
+}
+
+int core_heartbeat(struct core *core, const struct command *command, struct arena *arena,
+                   struct result *result)
+{
+    size_t count = command->heartbeat.count;
+    struct pod *pod = pod_find(core, command->heartbeat.pod);
+    int rc;
+
+    if (!sids_are_valid(command->heartbeat.call_sids, count))
+        return fail_invalid(arena, result, "call_sids are not valid");
+    if (!pod) {
+        result->outcome = OUTCOME_NOT_FOUND;
+        return 0;
+    }
+    rc = name_array_init(&result->heartbeat.renewed, arena, count);
+    if (rc == 0)
+        rc = name_array_init(&result->heartbeat.adopted, arena, count);
+    if (rc == 0)
+        rc = name_array_init(&result->heartbeat.conflicts, arena, count);
+    if (rc)
+        return rc;
+
+    pod->heartbeat_at_ms = core->now_ms;
+    for (size_t i = 0; rc == 0 && i < count; i++)
+        rc = heartbeat_listed(core, pod, command->heartbeat.call_sids[i], arena, result);
+    if (pod->held_until_ms) {
+        /* It has spoken: what it carries is known now, so it may get calls again. */
+        pod->held_until_ms = 0;
+        pod_report(core, pod);
+        pod_place(core, pod);
+    }
+    if (rc == 0)
+        rc = heartbeat_unlisted(core, pod, command, arena, result);
+    return rc;
+}

@@ -1,0 +1,163 @@
+#include "core/merchant.h"
+
+#include <stdio.h>
+
+#include "base/json.h"
+
+static bool names_a_pool(const char *name)
+{
+    size_t prefix = strlen(MERCHANT_POOL_PREFIX);
+
+    if (strncmp(name, MERCHANT_POOL_PREFIX, prefix) == 0)
+        return name_is_merchant_id(name + prefix, strlen(name + prefix));
+    return name_is_tier(name, strlen(name));
+}
+
+static int parse_fallback(struct arena *arena, const cJSON *array, struct merchant_config *config,
+                          char *error, size_t error_size)
+{
+    size_t count = (size_t)cJSON_GetArraySize(array);
+    const cJSON *item;
+
+    if (!cJSON_IsArray(array) || count > TIER_CHAIN_MAX) {
+        snprintf(error, error_size, "fallback must be an array of at most %d names", TIER_CHAIN_MAX);
+        return -EINVAL;
+    }
+    config->fallback = arena_alloc(arena, (count + 1) * sizeof(*config->fallback));
+    if (!config->fallback)
+        return -ENOMEM;
+    cJSON_ArrayForEach(item, array)
+    {
+        const char *name = cJSON_GetStringValue(item);
+
+        if (!name || !names_a_pool(name)) {
+            snprintf(error, error_size, "fallback must hold names of tiers");
+            return -EINVAL;
+        }
+        config->fallback[config->fallback_len++] = name;
+    }
+    return 0;
+}
+
+int merchant_config_parse(struct arena *arena, const char *text, size_t len,
+                          struct merchant_config *ret_config, char *error, size_t error_size)
+{
+    struct merchant_config config = {0};
+    const cJSON *root, *item;
+    int rc;
+
+    if (len > MERCHANT_CONFIG_TEXT_MAX) {
+        snprintf(error, error_size, "a merchant's configuration has at most %d bytes",
+                 MERCHANT_CONFIG_TEXT_MAX);
+        return -EINVAL;
+    }
+    root = json_parse(arena, (struct slice){text, len});
+    if (!cJSON_IsObject(root)) {
+        snprintf(error, error_size, "a merchant's configuration must be a JSON object");
+        return -EINVAL;
+    }
+    item = cJSON_GetObjectItemCaseSensitive(root, "tier");
+    config.tier = cJSON_GetStringValue(item);
+    if (item && !cJSON_IsNull(item) && (!config.tier || (config.tier[0] && !names_a_pool(config.tier)))) {
+        snprintf(error, error_size, "tier must be the name of a tier");
+        return -EINVAL;
+    }
+    item = cJSON_GetObjectItemCaseSensitive(root, "pool");
+    config.pool = cJSON_GetStringValue(item);
+    if (item && !cJSON_IsNull(item) &&
+        (!config.pool || (config.pool[0] && !name_is_merchant_id(config.pool, strlen(config.pool))))) {
+        snprintf(error, error_size, "pool must be a merchant id");
+        return -EINVAL;
+    }
+    item = cJSON_GetObjectItemCaseSensitive(root, "fallback");
+    if (item && !cJSON_IsNull(item)) {
+        rc = parse_fallback(arena, item, &config, error, error_size);
+        if (rc)
+            return rc;
+    }
+    /* The first implementation wrote "" for what was not set. */
+    if (config.tier && !config.tier[0])
+        config.tier = NULL;
+    if (config.pool && !config.pool[0])
+        config.pool = NULL;
+    *ret_config = config;
+    return 0;
+}
+
+static void chain_add(struct chain *chain, const struct tier *tier)
+{
+    for (size_t i = 0; i < chain->len; i++) {
+        if (chain->steps[i] == tier)
+            return;
+    }
+    if (chain->len < CHAIN_MAX)
+        chain->steps[chain->len++] = tier;
+}
+
+/* Adds the default chain from position `from` on; a reserved tier is only for merchants that name it. */
+static void chain_add_default(struct chain *chain, const struct tier_config *tiers, size_t from)
+{
+    for (size_t i = from; i < tiers->chain_len; i++) {
+        const struct tier *tier = &tiers->tiers[tiers->chain[i]];
+
+        if (!tier->is_reserved)
+            chain_add(chain, tier);
+    }
+}
+
+static void chain_add_own_tier(struct chain *chain, const struct tier_config *tiers, const struct tier *own)
+{
+    chain_add(chain, own);
+    for (size_t i = 0; i < tiers->chain_len; i++) {
+        if (&tiers->tiers[tiers->chain[i]] == own) {
+            /* What stands before one's own tier is not tried. */
+            chain_add_default(chain, tiers, i + 1);
+            return;
+        }
+    }
+    chain_add_default(chain, tiers, 0);
+}
+
+static void chain_add_pool(struct chain *chain, const struct tier_config *tiers, const char *pool)
+{
+    char name[POOL_LABEL_MAX + 1];
+    const struct tier *tier;
+
+    snprintf(name, sizeof(name), MERCHANT_POOL_PREFIX "%s", pool);
+    tier = tier_config_find(tiers, name);
+    if (tier)
+        chain_add(chain, tier);
+    else
+        chain->missing_pool = pool;
+}
+
+void chain_resolve(const struct tier_config *tiers, const struct merchant_config *merchant,
+                   struct chain *ret_chain)
+{
+    const struct tier *own = NULL;
+    bool has_fallback = false;
+
+    ret_chain->len = 0;
+    ret_chain->missing_pool = NULL;
+    if (!merchant) {
+        chain_add_default(ret_chain, tiers, 0);
+        return;
+    }
+    if (merchant->pool)
+        chain_add_pool(ret_chain, tiers, merchant->pool);
+    for (size_t i = 0; i < merchant->fallback_len; i++) {
+        const struct tier *tier = tier_config_find(tiers, merchant->fallback[i]);
+
+        if (tier)
+            chain_add(ret_chain, tier);
+        has_fallback = has_fallback || tier;
+    }
+    if (has_fallback)
+        return;
+    if (merchant->tier)
+        own = tier_config_find(tiers, merchant->tier);
+    if (own)
+        chain_add_own_tier(ret_chain, tiers, own);
+    else
+        chain_add_default(ret_chain, tiers, 0);
+}

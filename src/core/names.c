@@ -1,0 +1,108 @@
+#include "core/names.h"
+
+enum {
+    CLASS_SID = 1,  /* call_sid, merchant_id */
+    CLASS_TIER = 2, /* tier, provider */
+};
+
+#define BOTH (CLASS_SID | CLASS_TIER)
+
+static const unsigned char char_class[256] = {
+    ['a' ... 'z'] = BOTH, ['A' ... 'Z'] = BOTH, ['0' ... '9'] = BOTH, ['.'] = BOTH,      ['_'] = BOTH,
+    ['-'] = BOTH,         [':'] = CLASS_SID,    ['@'] = CLASS_SID,    ['+'] = CLASS_SID, ['='] = CLASS_SID,
+};
+
+static bool all_of_class(const char *text, size_t len, size_t max, unsigned char class)
+{
+    if (len < 1 || len > max)
+        return false;
+    for (size_t i = 0; i < len; i++) {
+        if (!(char_class[(unsigned char)text[i]] & class))
+            return false;
+    }
+    return true;
+}
+
+bool name_is_call_sid(const char *text, size_t len)
+{
+    return all_of_class(text, len, CALL_SID_MAX, CLASS_SID);
+}
+
+bool name_is_merchant_id(const char *text, size_t len)
+{
+    return all_of_class(text, len, MERCHANT_ID_MAX, CLASS_SID);
+}
+
+bool name_is_tier(const char *text, size_t len)
+{
+    return all_of_class(text, len, TIER_NAME_MAX, CLASS_TIER);
+}
+
+bool name_is_provider(const char *text, size_t len)
+{
+    return all_of_class(text, len, PROVIDER_MAX, CLASS_TIER);
+}
+
+bool name_is_pod(const char *text, size_t len)
+{
+    if (len < 1 || len > POD_NAME_MAX || text[0] == '-' || text[len - 1] == '-')
+        return false;
+    for (size_t i = 0; i < len; i++) {
+        char c = text[i];
+
+        if (!((c >= 'a' && c <= 'z') || (c >= '0' && c <= '9') || c == '-'))
+            return false;
+    }
+    return true;
+}
+
+static bool all_printable(const char *text, size_t len)
+{
+    for (size_t i = 0; i < len; i++) {
+        if (text[i] <= ' ' || text[i] > '~')
+            return false;
+    }
+    return true;
+}
+
+/* The port at the end, if there is one: 1 to 65535. */
+static bool port_is_valid(const char *text, size_t len)
+{
+    unsigned port = 0;
+
+    if (len < 1 || len > 5)
+        return false;
+    for (size_t i = 0; i < len; i++) {
+        if (text[i] < '0' || text[i] > '9')
+            return false;
+        port = port * 10 + (unsigned)(text[i] - '0');
+    }
+    return port >= 1 && port <= 65535;
+}
+
+bool name_is_address(const char *text, size_t len)
+{
+    const char *end = text + len;
+    const char *colon;
+
+    if (len == 0)
+        return true;
+    if (len > ADDRESS_MAX || !all_printable(text, len) || memchr(text, '/', len))
+        return false;
+    if (text[0] == '[') {
+        const char *close = memchr(text, ']', len);
+
+        if (!close || close == text + 1)
+            return false;
+        return close + 1 == end || (close[1] == ':' && port_is_valid(close + 2, (size_t)(end - close - 2)));
+    }
+    colon = memchr(text, ':', len);
+    if (!colon)
+        return true;
+    return colon != text && port_is_valid(colon + 1, (size_t)(end - colon - 1));
+}
+
+bool name_is_incarnation(const char *text, size_t len)
+{
+    return len >= 1 && len <= INCARNATION_MAX && all_printable(text, len);
+}

@@ -1,0 +1,259 @@
+#include <stdlib.h>
+
+#include "core/state.h"
+
+const char *pod_state_name(enum pod_state state)
+{
+    static const char *const names[POD_STATES] = {"available", "busy", "draining", "suspended"};
+
+    return names[state];
+}
+
+const char *pod_source_name(enum pod_source source)
+{
+    static const char *const names[] = {"api", "static", "kubernetes"};
+
+    return names[source];
+}
+
+struct pod *pod_find(const struct core *core, const char *name)
+{
+    struct map_node *node = map_get(&core->pods, name, strlen(name));
+
+    return node ? CONTAINER_OF(node, struct pod, node) : NULL;
+}
+
+int pod_set_text(char **field, const char *text)
+{
+    char *copy;
+
+    if (*field && strcmp(*field, text) == 0)
+        return 0;
+    copy = strdup(text);
+    if (!copy)
+        return -ENOMEM;
+    free(*field);
+    *field = copy;
+    return 0;
+}
+
+/* The first position in pods_by_name whose name is not smaller. */
+static size_t pod_position(const struct core *core, const char *name)
+{
+    size_t low = 0;
+    size_t high = core->pods.count;
+
+    while (low < high) {
+        size_t middle = low + (high - low) / 2;
+
+        if (strcmp(core->pods_by_name[middle]->name, name) < 0)
+            low = middle + 1;
+        else
+            high = middle;
+    }
+    return low;
+}
+
+static int pods_reserve(struct core *core)
+{
+    size_t room = core->pods_room ? core->pods_room * 2 : 64;
+    struct pod **sorted;
+    int rc = map_reserve(&core->pods);
+
+    if (rc == 0)
+        rc = heap_reserve(&core->pods_due, core->pods.count + 1);
+    if (rc || core->pods.count < core->pods_room)
+        return rc;
+    sorted = realloc(core->pods_by_name, room * sizeof(struct pod *));
+    if (!sorted)
+        return -ENOMEM;
+    core->pods_by_name = sorted;
+    core->pods_room = room;
+    return 0;
+}
+
+int pod_new(struct core *core, const char *name, struct pool *pool, enum pod_source source,
+            struct pod **ret_pod)
+{
+    size_t at = pod_position(core, name);
+    struct pod *pod;
+    int rc = pods_reserve(core);
+
+    if (rc)
+        return rc;
+    pod = calloc(1, sizeof(*pod));
+    if (!pod)
+        return -ENOMEM;
+    pod->address = strdup("");
+    pod->incarnation = strdup("");
+    if (!pod->address || !pod->incarnation) {
+        free(pod->address);
+        free(pod->incarnation);
+        free(pod);
+        return -ENOMEM;
+    }
+    assert(strlen(name) <= POD_NAME_MAX);
+    memcpy(pod->name, name, strlen(name) + 1);
+    list_init(&pod->in_pool);
+    list_init(&pod->calls);
+    pod->source = source;
+    pod->pool = pool;
+    pool_ref(pool);
+    pool->pod_count++;
+
+    memmove(&core->pods_by_name[at + 1], &core->pods_by_name[at],
+            (core->pods.count - at) * sizeof(struct pod *));
+    core->pods_by_name[at] = pod;
+    map_put(&core->pods, &pod->node, pod->name, strlen(pod->name));
+    *ret_pod = pod;
+    return 0;
+}
+
+void pod_unplace(struct pod *pod)
+{
+    struct pool *pool = pod->pool;
+
+    if (!pod->is_placed)
+        return;
+    list_remove(&pod->in_pool);
+    pool->by_state[pod->state]--;
+    pool->call_count -= pod->placed_load;
+    if (pod->state == POD_AVAILABLE)
+        pool->free_count -= pool->spec.max_concurrent - pod->placed_load;
+    pod->is_placed = false;
+}
+
+void pod_free(struct core *core, struct pod *pod)
+{
+    size_t at = pod_position(core, pod->name);
+    struct pool *pool = pod->pool;
+
+    assert(pod->load == 0);
+    assert(core->pods_by_name[at] == pod);
+    pod_unplace(pod);
+    heap_remove(&core->pods_due, &pod->due);
+    memmove(&core->pods_by_name[at], &core->pods_by_name[at + 1],
+            (core->pods.count - at - 1) * sizeof(struct pod *));
+    map_remove(&core->pods, &pod->node);
+    pool->pod_count--;
+    pool_unref(core, pool);
+    free(pod->address);
+    free(pod->incarnation);
+    free(pod);
+}
+
+void pod_report(struct core *core, const struct pod *pod)
+{
+    core_report(core, &(struct record){
+                          .type = RECORD_POD,
+                          .pod = {.name = pod->name,
+                                  .address = pod->address,
+                                  .incarnation = pod->incarnation,
+                                  .tier = pod->pool->spec.name,
+                                  .source = pod->source,
+                                  .is_ready = pod->is_ready,
+                                  .is_terminating = pod->is_terminating,
+                                  .is_pinned = pod->is_pinned,
+                                  .draining_until_ms = pod->draining_until_ms,
+                                  .held_until_ms = pod->held_until_ms},
+                      });
+}
+
+void pod_leave(struct core *core, struct pod *pod)
+{
+    core_report(core, &(struct record){.type = RECORD_POD_GONE, .pod = {.name = pod->name}});
+    pod_free(core, pod);
+}
+
+bool pod_is_draining(const struct core *core, const struct pod *pod)
+{
+    return pod->is_terminating || pod->draining_until_ms > core->now_ms;
+}
+
+bool pod_is_heartbeating(const struct core *core, const struct pod *pod)
+{
+    return pod->heartbeat_at_ms && pod->heartbeat_at_ms + core->settings.heartbeat_ttl_ms > core->now_ms;
+}
+
+bool pod_should_leave(const struct core *core, const struct pod *pod)
+{
+    return !pod->is_ready && pod->load == 0 && !pod_is_draining(core, pod);
+}
+
+static enum pod_state pod_state_now(const struct core *core, const struct pod *pod)
+{
+    if (pod_is_draining(core, pod))
+        return POD_DRAINING;
+    if (!pod->is_ready || pod->held_until_ms > core->now_ms)
+        return POD_SUSPENDED;
+    return pod->load >= pod->pool->spec.max_concurrent ? POD_BUSY : POD_AVAILABLE;
+}
+
+/*
+ * When a sweep has to look at the pod: at the end of its drain or of its hold, when it has been silent for
+ * too long, or now if it has nothing to stay for. May be too early, as heartbeats do not move it; never too
+ * late.
+ */
+static void pod_set_due(struct core *core, struct pod *pod)
+{
+    uint64_t due = UINT64_MAX;
+
+    if (pod_should_leave(core, pod))
+        due = core->now_ms;
+    if (!pod->is_terminating && pod->draining_until_ms > core->now_ms)
+        due = min_u64(due, pod->draining_until_ms);
+    if (pod->held_until_ms > core->now_ms)
+        due = min_u64(due, pod->held_until_ms);
+    if (pod->source == POD_SOURCE_API)
+        due = min_u64(due, pod->heartbeat_at_ms + core->settings.heartbeat_ttl_ms);
+    if (due == UINT64_MAX)
+        heap_remove(&core->pods_due, &pod->due);
+    else if (pod->due.place == 0 || pod->due.at > due || pod->due.at <= core->now_ms)
+        heap_set(&core->pods_due, &pod->due, due);
+}
+
+void pod_place(struct core *core, struct pod *pod)
+{
+    struct pool *pool = pod->pool;
+    enum pod_state state = pod_state_now(core, pod);
+
+    pod_unplace(pod);
+    pod->state = state;
+    pod->placed_load = pod->load;
+    pod->is_placed = true;
+    pool->by_state[state]++;
+    pool->call_count += pod->load;
+    if (state == POD_AVAILABLE) {
+        pool->free_count += pool->spec.max_concurrent - pod->load;
+        list_append(&pool->by_load[pod->load], &pod->in_pool);
+        if (pod->load < pool->lowest_load)
+            pool->lowest_load = pod->load;
+    }
+    pod_set_due(core, pod);
+}
+
+void pod_move(struct core *core, struct pod *pod, struct pool *pool)
+{
+    struct pool *old = pod->pool;
+
+    pod_unplace(pod);
+    pool_ref(pool);
+    pool->pod_count++;
+    pod->pool = pool;
+    old->pod_count--;
+    pool_unref(core, old);
+    pod_place(core, pod);
+    pod_report(core, pod);
+}
+
+bool pod_settle(struct core *core, struct pod *pod)
+{
+    if (pod_should_leave(core, pod)) {
+        pod_leave(core, pod);
+        return true;
+    }
+    pod_place(core, pod);
+    if (!pod->pool->is_configured && pod->load == 0 && pod->state == POD_AVAILABLE)
+        pod_move(core, pod, pool_for_new_pod(core));
+    return false;
+}

@@ -1,0 +1,312 @@
+#include "api/api_internal.h"
+#include "api/params.h"
+#include "api/utf8.h"
+#include "base/clock.h"
+#include "base/log.h"
+
+#define MERCHANT_NOT_FOUND "merchant not found"
+
+/* A configuration, or the name of the merchant that it is for. */
+struct config_task {
+    struct api_task task;
+    const char *merchant_id; /* NULL: the tiers */
+};
+
+/*
+ * The body as a text that the store can keep and show again. NULL: it cannot be one, and the request has been
+ * answered. What the text means is for the store to say.
+ */
+static const char *body_text(struct http_request *request, size_t max)
+{
+    struct slice body = http_request_body(request);
+    const char *text;
+
+    if (body.len == 0) {
+        http_respond_error(request, 400, "body is empty, and not a JSON object");
+        return NULL;
+    }
+    if (body.len > max) {
+        http_respond_error(request, 400, "the configuration is too long");
+        return NULL;
+    }
+    if (memchr(body.data, '\0', body.len) || !utf8_is_valid(body)) {
+        http_respond_error(request, 400, "body is not valid UTF-8 text");
+        return NULL;
+    }
+    text = arena_copy(http_request_arena(request), body.data, body.len);
+    if (!text)
+        api_reply_no_memory(request);
+    return text;
+}
+
+static const char *merchant_of_path(struct http_request *request)
+{
+    const char *id = http_request_param(request, "id");
+    const char *error = params_check_merchant(id);
+
+    if (!error)
+        return id;
+    http_respond_error(request, 400, error);
+    return NULL;
+}
+
+static bool is_json(struct slice text)
+{
+    struct arena scratch;
+    bool is_valid;
+
+    arena_init(&scratch, HTTP_ARENA_MAX);
+    is_valid = utf8_is_valid(text) && json_parse(&scratch, text);
+    arena_release(&scratch);
+    return is_valid;
+}
+
+static void api_merchants_stored(struct api_task *task, const struct result *result)
+{
+    struct json_writer json;
+    struct strbuf buf;
+
+    api_reply_begin(task->request, &buf, &json);
+    json_key(&json, "merchants");
+    json_object_begin(&json);
+    for (size_t i = 0; i < result->merchants.ids.count; i++) {
+        struct slice text = slice_of(result->merchants.texts.names[i]);
+
+        json_key(&json, result->merchants.ids.names[i]);
+        /* What somebody else wrote into the store may be anything; it must not break everybody's answer. */
+        if (is_json(text))
+            json_raw(&json, text);
+        else
+            json_slice(&json, text);
+    }
+    json_object_end(&json);
+    json_object_end(&json);
+    api_reply_json(task->request, 200, &buf);
+}
+
+void api_merchants(struct http_request *request, void *arg)
+{
+    struct api_task *task = api_task_new(arg, request, sizeof(*task), api_merchants_stored);
+    struct command command = {.type = COMMAND_MERCHANTS};
+
+    if (task)
+        api_execute(task, &command);
+}
+
+static void reply_stored_text(struct http_request *request, const char *text)
+{
+    http_respond(request, 200, "application/json", slice_of(text));
+}
+
+static void api_merchant_stored(struct api_task *task, const struct result *result)
+{
+    if (result->outcome == OUTCOME_OK)
+        reply_stored_text(task->request, result->merchant.text);
+    else
+        api_reply_outcome(task->request, result, MERCHANT_NOT_FOUND);
+}
+
+void api_merchant(struct http_request *request, void *arg)
+{
+    const char *id = merchant_of_path(request);
+    struct command command = {.type = COMMAND_MERCHANT, .merchant = {.merchant_id = id}};
+    struct api_task *task;
+
+    if (!id)
+        return;
+    task = api_task_new(arg, request, sizeof(*task), api_merchant_stored);
+    if (task)
+        api_execute(task, &command);
+}
+
+/* Both changes of a merchant, and the change of the tiers, end alike. */
+static void reply_config_done(const struct config_task *config, const char *message)
+{
+    struct http_request *request = config->task.request;
+    struct json_writer json;
+    struct strbuf buf;
+
+    log_info(message, log_str("merchant", config->merchant_id),
+             log_str("request_id", http_request_id(request)),
+             log_num("duration_us", api_task_us(&config->task)));
+    api_reply_begin(request, &buf, &json);
+    json_put_bool(&json, "success", true);
+    if (config->merchant_id)
+        json_put_string(&json, "merchant_id", config->merchant_id);
+    json_object_end(&json);
+    api_reply_json(request, 200, &buf);
+}
+
+static void reply_config_refused(const struct config_task *config, const struct result *result,
+                                 const char *message)
+{
+    struct http_request *request = config->task.request;
+
+    log_info(message, log_str("merchant", config->merchant_id),
+             log_str("cause", result->outcome == OUTCOME_NOT_FOUND ? MERCHANT_NOT_FOUND : result->error),
+             log_str("request_id", http_request_id(request)),
+             log_num("duration_us", api_task_us(&config->task)));
+    api_reply_outcome(request, result, MERCHANT_NOT_FOUND);
+}
+
+static void api_merchant_set_stored(struct api_task *task, const struct result *result)
+{
+    struct config_task *config = CONTAINER_OF(task, struct config_task, task);
+
+    if (result->outcome == OUTCOME_OK)
+        reply_config_done(config, "merchant configured");
+    else
+        reply_config_refused(config, result, "merchant not configured");
+}
+
+void api_merchant_set(struct http_request *request, void *arg)
+{
+    const char *id = merchant_of_path(request);
+    const char *text = id ? body_text(request, MERCHANT_CONFIG_TEXT_MAX) : NULL;
+    struct command command = {.type = COMMAND_MERCHANT_SET,
+                              .merchant_set = {.merchant_id = id, .text = text}};
+    struct config_task *config;
+
+    if (!text)
+        return;
+    config = api_task_new(arg, request, sizeof(*config), api_merchant_set_stored);
+    if (!config)
+        return;
+    config->merchant_id = id;
+    api_execute(&config->task, &command);
+}
+
+static void api_merchant_remove_stored(struct api_task *task, const struct result *result)
+{
+    struct config_task *config = CONTAINER_OF(task, struct config_task, task);
+
+    if (result->outcome == OUTCOME_OK)
+        reply_config_done(config, "merchant removed");
+    else
+        reply_config_refused(config, result, "merchant not removed");
+}
+
+void api_merchant_remove(struct http_request *request, void *arg)
+{
+    const char *id = merchant_of_path(request);
+    struct command command = {.type = COMMAND_MERCHANT_REMOVE, .merchant = {.merchant_id = id}};
+    struct config_task *config;
+
+    if (!id)
+        return;
+    config = api_task_new(arg, request, sizeof(*config), api_merchant_remove_stored);
+    if (!config)
+        return;
+    config->merchant_id = id;
+    api_execute(&config->task, &command);
+}
+
+static void api_tiers_stored(struct api_task *task, const struct result *result)
+{
+    if (result->outcome == OUTCOME_OK)
+        reply_stored_text(task->request, result->tiers.text);
+    else
+        api_reply_outcome(task->request, result, "tiers not found");
+}
+
+void api_tiers(struct http_request *request, void *arg)
+{
+    struct api_task *task = api_task_new(arg, request, sizeof(*task), api_tiers_stored);
+    struct command command = {.type = COMMAND_TIERS};
+
+    if (task)
+        api_execute(task, &command);
+}
+
+static void api_tiers_set_stored(struct api_task *task, const struct result *result)
+{
+    struct config_task *config = CONTAINER_OF(task, struct config_task, task);
+
+    if (result->outcome == OUTCOME_OK)
+        reply_config_done(config, "tiers configured");
+    else
+        reply_config_refused(config, result, "tiers not configured");
+}
+
+void api_tiers_set(struct http_request *request, void *arg)
+{
+    const char *text = body_text(request, TIER_CONFIG_TEXT_MAX);
+    struct command command = {.type = COMMAND_TIERS_SET, .tiers_set = {.text = text}};
+    struct config_task *config;
+
+    if (!text)
+        return;
+    config = api_task_new(arg, request, sizeof(*config), api_tiers_set_stored);
+    if (config)
+        api_execute(&config->task, &command);
+}
+
+static void put_pool_count(struct json_writer *json, const char *tier, const char *what, uint64_t count)
+{
+    char key[POOL_LABEL_MAX + 16];
+
+    snprintf(key, sizeof(key), "%s:%s", tier, what);
+    json_put_u64(json, key, count);
+}
+
+static void put_tier(struct json_writer *json, const struct tier_status *tier)
+{
+    json_key(json, tier->name);
+    json_object_begin(json);
+    json_put_string(json, "type", tier->is_shared ? "shared" : "exclusive");
+    json_put_bool(json, "is_configured", tier->is_configured);
+    json_put_u64(json, "target", tier->target);
+    json_put_u64(json, "max_concurrent", tier->max_concurrent);
+    json_put_u64(json, "assigned", tier->assigned);
+    for (int state = 0; state < POD_STATES; state++)
+        json_put_u64(json, pod_state_name((enum pod_state)state), tier->by_state[state]);
+    json_put_u64(json, "calls", tier->calls);
+    json_put_u64(json, "capacity", tier->capacity);
+    json_put_u64(json, "free", tier->free);
+    json_object_end(json);
+}
+
+static void api_status_stored(struct api_task *task, const struct result *result)
+{
+    const struct api *api = task->api;
+    struct store_health health;
+    struct json_writer json;
+    struct strbuf buf;
+
+    store_health(api->store, &health);
+    api_reply_begin(task->request, &buf, &json);
+    json_key(&json, "pools");
+    json_object_begin(&json);
+    for (size_t i = 0; i < result->status.tier_count; i++) {
+        const struct tier_status *tier = &result->status.tiers[i];
+
+        put_pool_count(&json, tier->name, "available", tier->by_state[POD_AVAILABLE]);
+        put_pool_count(&json, tier->name, "assigned", tier->assigned);
+    }
+    json_object_end(&json);
+    json_key(&json, "tiers");
+    json_object_begin(&json);
+    for (size_t i = 0; i < result->status.tier_count; i++)
+        put_tier(&json, &result->status.tiers[i]);
+    json_object_end(&json);
+    json_put_u64(&json, "pods", result->status.pods);
+    json_put_u64(&json, "active_calls", result->status.active_calls);
+    json_put_bool(&json, "is_leader", api->is_leader);
+    json_put_string(&json, "leader", api->leader);
+    json_put_string(&json, "identity", api->settings.identity);
+    json_put_string(&json, "store", health.name);
+    json_put_string(&json, "version", SMART_ROUTER_VERSION);
+    json_put_u64(&json, "uptime_seconds", (clock_elapsed_ms() - api->started_ms) / 1000);
+    json_put_string(&json, "status", "up");
+    json_object_end(&json);
+    api_reply_json(task->request, 200, &buf);
+}
+
+void api_status(struct http_request *request, void *arg)
+{
+    struct api_task *task = api_task_new(arg, request, sizeof(*task), api_status_stored);
+    struct command command = {.type = COMMAND_STATUS};
+
+    if (task)
+        api_execute(task, &command);
+}

@@ -1,0 +1,41 @@
+/*
+ * allocation.h - one call that asks for a pod, whoever asks for it: the JSON API or a provider's webhook.
+ */
+#ifndef API_ALLOCATION_H
+#define API_ALLOCATION_H
+
+#include "api/api_internal.h"
+#include "api/params.h"
+#include "api/providers/provider.h"
+
+#define ALLOCATION_NO_PODS_ERROR "no pods available"
+
+struct allocation {
+    struct api_task task;
+    const struct provider *webhook; /* NULL: the JSON API */
+    const char *call_sid;
+    const char *merchant_id;
+    const char *provider;
+    const char *flow;
+    const char *template;
+};
+
+/* Merchant, flow and template, which all requests name alike. The provider must be known by now. */
+void allocation_read(struct allocation *allocation, struct params *params);
+
+/* Sends the command; the task's continuations answer. */
+void allocation_start(struct allocation *allocation);
+
+/* Counts and logs what the store answered. */
+void allocation_note(const struct allocation *allocation, const struct result *result);
+/* Counts and logs that it could not. */
+void allocation_note_failure(const struct allocation *allocation, int err);
+
+/* Appends the URL at which the call reaches its pod. */
+void allocation_write_url(const struct allocation *allocation, const struct result *result,
+                          struct strbuf *buf);
+
+/* When somebody should ask again after all pods were busy. */
+void allocation_retry_later(const struct allocation *allocation);
+
+#endif

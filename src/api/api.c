@@ -1,0 +1,175 @@
+#include "api/api.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+
+#include "api/api_internal.h"
+#include "base/clock.h"
+#include "base/log.h"
+
+struct route {
+    const char *method;
+    const char *pattern;
+    http_handler_fn handler;
+    /* Its continuation logs what happened, so the request needs no line of its own. */
+    bool logs_itself;
+};
+
+static const struct route probe_routes[] = {
+    {"GET", "/health", api_health, false},   {"GET", "/api/v1/health", api_health, false},
+    {"GET", "/ready", api_ready, false},     {"GET", "/api/v1/ready", api_ready, false},
+    {"GET", "/metrics", api_metrics, false},
+};
+
+static const struct route api_routes[] = {
+    {"POST", "/api/v1/allocate", api_allocate, true},
+    {"POST", "/api/v1/release", api_release, true},
+    {"POST", "/api/v1/twilio/allocate", api_twilio, true},
+    {"GET", "/api/v1/twilio/allocate", api_twilio, true},
+    {"POST", "/api/v1/plivo/allocate", api_plivo, true},
+    {"GET", "/api/v1/plivo/allocate", api_plivo, true},
+    {"POST", "/api/v1/exotel/allocate", api_exotel, true},
+    {"GET", "/api/v1/exotel/allocate", api_exotel, true},
+    {"POST", "/api/v1/renew", api_renew, false},
+    {"POST", "/api/v1/drain", api_drain, true},
+    {"POST", "/api/v1/undrain", api_undrain, true},
+    {"GET", "/api/v1/status", api_status, false},
+    {"GET", "/api/v1/pods", api_pods, false},
+    {"POST", "/api/v1/pods", api_pod_register, true},
+    {"GET", "/api/v1/pod/{name}", api_pod, false},
+    {"DELETE", "/api/v1/pod/{name}", api_pod_delete, true},
+    {"POST", "/api/v1/pod/{name}/heartbeat", api_pod_heartbeat, false},
+    {"GET", "/api/v1/calls", api_calls, false},
+    {"GET", "/api/v1/call/{sid}", api_call, false},
+    {"GET", "/api/v1/merchants", api_merchants, false},
+    {"GET", "/api/v1/merchants/{id}", api_merchant, false},
+    {"PUT", "/api/v1/merchants/{id}", api_merchant_set, true},
+    {"DELETE", "/api/v1/merchants/{id}", api_merchant_remove, true},
+    {"GET", "/api/v1/tiers", api_tiers, false},
+    {"PUT", "/api/v1/tiers", api_tiers_set, true},
+};
+
+int api_new(const struct api_settings *settings, struct store *store, struct metrics *metrics,
+            struct api **ret_api)
+{
+    struct api *api = calloc(1, sizeof(*api));
+    int err;
+
+    if (!api)
+        return -ENOMEM;
+    api->settings = *settings;
+    api->store = store;
+    api->metrics = metrics;
+    api->started_ms = clock_elapsed_ms();
+    err = ws_url_new(settings->ws_url_template, settings->base_url, &api->ws_url);
+    if (err == 0)
+        err = instruments_new(metrics, &api->instruments);
+    if (err == 0)
+        err = gauges_new(metrics, &api->gauges);
+    if (err < 0) {
+        api_free(api);
+        return err;
+    }
+    *ret_api = api;
+    return 0;
+}
+
+struct api *api_free(struct api *api)
+{
+    if (!api)
+        return NULL;
+    ws_url_free(api->ws_url);
+    instruments_free(api->instruments);
+    gauges_free(api->gauges);
+    free(api);
+    return NULL;
+}
+
+void api_set_stopping(struct api *api)
+{
+    api->is_stopping = true;
+}
+
+void api_set_leader(struct api *api, bool is_leader, const char *leader)
+{
+    api->is_leader = is_leader;
+    snprintf(api->leader, sizeof(api->leader), "%s", leader);
+}
+
+static bool route_logs_itself(const char *pattern, struct slice method)
+{
+    for (size_t i = 0; i < ARRAY_LEN(api_routes); i++) {
+        if (strcmp(api_routes[i].pattern, pattern) == 0 && slice_equals(method, api_routes[i].method))
+            return api_routes[i].logs_itself;
+    }
+    return false;
+}
+
+/* Did a continuation write a line? What is refused before the store is asked has these other statuses. */
+static bool is_logged(const char *pattern, struct slice method, int status)
+{
+    return (status == 200 || status == 404 || status == 409 || status == 503) &&
+           route_logs_itself(pattern, method);
+}
+
+static void api_request_log(struct http_request *request, int status, uint64_t duration_ns)
+{
+    /* A probe that is told "not ready" is no news: what made it so has been logged. */
+    bool is_failure = status >= 500 && status != 503;
+    enum log_level level = is_failure ? LOG_WARN : LOG_DEBUG;
+    struct slice method = http_request_method(request);
+    struct slice path = http_request_path(request);
+    struct arena *arena = http_request_arena(request);
+
+    if (!log_enabled(level) || is_logged(http_request_route(request), method, status))
+        return;
+    LOG_AT(level, "request", log_str("method", arena_copy(arena, method.data, method.len)),
+           log_str("path", arena_copy(arena, path.data, path.len)), log_num("status", status),
+           log_str("peer", http_request_peer(request)), log_str("request_id", http_request_id(request)),
+           log_num("duration_us", (int64_t)(duration_ns / 1000)));
+}
+
+static void api_request_done(struct http_request *request, void *arg)
+{
+    struct api *api = arg;
+    int status = http_request_status(request);
+    uint64_t duration_ns = clock_elapsed_ns() - http_request_started_ns(request);
+
+    instruments_answered(api->instruments, http_request_route(request), http_request_method(request), status,
+                         duration_ns);
+    api_request_log(request, status, duration_ns);
+}
+
+static int api_add_routes(struct api *api, struct http_server *server, const struct route *routes,
+                          size_t count)
+{
+    for (size_t i = 0; i < count; i++) {
+        int err = http_server_route(server, routes[i].method, routes[i].pattern, routes[i].handler, api);
+
+        if (err < 0)
+            return err;
+    }
+    return 0;
+}
+
+static int api_serve_as(struct api *api, struct http_server *server, const char *name)
+{
+    assert(api->server_count < API_SERVERS_MAX);
+    api->servers[api->server_count] = server;
+    api->server_names[api->server_count] = name;
+    api->server_count++;
+    http_server_on_done(server, api_request_done, api);
+    return api_add_routes(api, server, probe_routes, ARRAY_LEN(probe_routes));
+}
+
+int api_serve(struct api *api, struct http_server *server)
+{
+    int err = api_add_routes(api, server, api_routes, ARRAY_LEN(api_routes));
+
+    return err < 0 ? err : api_serve_as(api, server, "http");
+}
+
+int api_serve_metrics(struct api *api, struct http_server *server)
+{
+    return api_serve_as(api, server, "metrics");
+}

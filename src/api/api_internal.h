@@ -1,0 +1,109 @@
+/*
+ * api_internal.h - what the files of this room share: the api itself, and a request's way through the store.
+ *
+ * A handler validates, makes a task in the request's arena, and sends one command with api_execute; its
+ * continuation (the same name with _stored) renders the answer and logs the event. Loop thread only.
+ */
+#ifndef API_API_INTERNAL_H
+#define API_API_INTERNAL_H
+
+#include "api/api.h"
+#include "api/gauges.h"
+#include "api/instruments.h"
+#include "api/ws_url.h"
+#include "base/json.h"
+
+enum {
+    API_ANSWER_MAX = 4 * 1024 * 1024, /* the largest answer: a page of pods with all their calls */
+    API_LEADER_MAX = 255,
+    API_SERVERS_MAX = 2,
+    API_TEXT_MAX = 128, /* flow and template */
+};
+
+struct api {
+    struct api_settings settings;
+    struct store *store;
+    struct metrics *metrics;
+    struct instruments *instruments;
+    struct gauges *gauges;
+    struct ws_url *ws_url;
+    struct http_server *servers[API_SERVERS_MAX]; /* borrowed; not looked at once we are stopping */
+    const char *server_names[API_SERVERS_MAX];
+    size_t server_count;
+    uint64_t started_ms; /* clock_elapsed_ms */
+    bool is_stopping;
+    bool is_leader;
+    char leader[API_LEADER_MAX + 1];
+};
+
+/* One request on its way through the store; the first member of a handler's own struct, in its arena. */
+struct api_task {
+    struct api *api;
+    struct http_request *request;
+    enum command_type type;
+    uint64_t asked_ns;
+    uint64_t answered_ns; /* clock_elapsed_ns when the store had answered; valid in the continuations */
+
+    void (*stored)(struct api_task *task, const struct result *result);
+    /* The store could not answer, or refused. NULL: 503 as JSON, logged. */
+    void (*failed)(struct api_task *task, int err);
+};
+
+/*
+ * Makes a task of `size` bytes (at least sizeof(struct api_task), zeroed) in the request's arena.
+ *
+ * NULL: there is no memory, and the request has been answered with 500.
+ */
+void *api_task_new(struct api *api, struct http_request *request, size_t size,
+                   void (*stored)(struct api_task *task, const struct result *result)) MUST_CHECK;
+
+/* Sends the command. One of the task's two continuations runs once, at once only if the store refuses. */
+void api_execute(struct api_task *task, const struct command *command);
+
+/* Microseconds from the request's first byte to the store's answer, for the log. */
+int64_t api_task_us(const struct api_task *task);
+
+/* reply.c: answers. A buffer that failed (it was too large for the arena) gives a 500. */
+void api_reply_begin(struct http_request *request, struct strbuf *buf, struct json_writer *json);
+void api_reply(struct http_request *request, int status, const char *content_type, const struct strbuf *buf);
+void api_reply_json(struct http_request *request, int status, const struct strbuf *buf);
+void api_reply_no_memory(struct http_request *request);
+void api_reply_unavailable(struct http_request *request); /* 503: the store cannot answer */
+/* OUTCOME_INVALID: 400, OUTCOME_CONFLICT: 409, with the store's own sentence; else 404 with `not_found`. */
+void api_reply_outcome(struct http_request *request, const struct result *result, const char *not_found);
+void api_put_names(struct json_writer *json, const char *key, const struct name_array *names);
+/* One line for each call that ended without being released. */
+void api_log_ended(const struct api_task *task, const struct ended_array *ended);
+
+/* refusal.c: what stood in the way of each pool: as JSON, and as a line for the log. */
+void api_put_refusal(struct json_writer *json, const char *key, const struct refusal *refusal);
+void api_write_refusal(struct strbuf *buf, const struct refusal *refusal);
+
+/* Handlers; their argument is the api. */
+void api_allocate(struct http_request *request, void *arg);
+void api_release(struct http_request *request, void *arg);
+void api_renew(struct http_request *request, void *arg);
+void api_calls(struct http_request *request, void *arg);
+void api_call(struct http_request *request, void *arg);
+void api_drain(struct http_request *request, void *arg);
+void api_undrain(struct http_request *request, void *arg);
+void api_pods(struct http_request *request, void *arg);
+void api_pod(struct http_request *request, void *arg);
+void api_pod_register(struct http_request *request, void *arg);
+void api_pod_delete(struct http_request *request, void *arg);
+void api_pod_heartbeat(struct http_request *request, void *arg);
+void api_merchants(struct http_request *request, void *arg);
+void api_merchant(struct http_request *request, void *arg);
+void api_merchant_set(struct http_request *request, void *arg);
+void api_merchant_remove(struct http_request *request, void *arg);
+void api_tiers(struct http_request *request, void *arg);
+void api_tiers_set(struct http_request *request, void *arg);
+void api_status(struct http_request *request, void *arg);
+void api_health(struct http_request *request, void *arg);
+void api_ready(struct http_request *request, void *arg);
+void api_metrics(struct http_request *request, void *arg);
+void api_twilio(struct http_request *request, void *arg);
+void api_plivo(struct http_request *request, void *arg);
+void api_exotel(struct http_request *request, void *arg);
+
+#endif

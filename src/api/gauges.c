@@ -1,0 +1,162 @@
+#include "api/gauges.h"
+
+#include <stdlib.h>
+
+#include "base/log.h"
+#include "metrics/process.h"
+
+struct gauges {
+    struct metrics_process *process;
+    struct metrics_family *active_calls;
+    struct metrics_family *available;
+    struct metrics_family *assigned;
+    struct metrics_family *capacity;
+    struct metrics_family *free_calls;
+    struct metrics_family *leader;
+    struct metrics_family *store_up;
+    struct metrics_family *store_commands;
+    struct metrics_family *store_errors;
+    struct metrics_family *store_writes;
+    struct metrics_family *store_written;
+    struct metrics_family *store_syncs;
+    struct metrics_family *store_snapshots;
+    struct metrics_family *connections;
+    struct metrics_family *refused;
+    struct metrics_family *log_dropped;
+};
+
+static const char *const tier_label[] = {"tier"};
+static const char *const listener_label[] = {"listener"};
+
+static const struct {
+    size_t member;
+    enum metrics_type type;
+    const char *name;
+    const char *help;
+    const char *const *label; /* NULL: none */
+} families[] = {
+    {offsetof(struct gauges, active_calls), METRICS_GAUGE, "smart_router_active_calls",
+     "Calls that have a pod now.", NULL},
+    {offsetof(struct gauges, available), METRICS_GAUGE, "smart_router_pool_available_pods",
+     "Pods of the tier that could take a call now.", tier_label},
+    {offsetof(struct gauges, assigned), METRICS_GAUGE, "smart_router_pool_assigned_pods",
+     "Pods that belong to the tier.", tier_label},
+    {offsetof(struct gauges, capacity), METRICS_GAUGE, "smart_router_pool_capacity_calls",
+     "Calls that the tier's pods could carry if all were available.", tier_label},
+    {offsetof(struct gauges, free_calls), METRICS_GAUGE, "smart_router_pool_free_calls",
+     "Calls that the tier's available pods could take now.", tier_label},
+    {offsetof(struct gauges, leader), METRICS_GAUGE, "smart_router_leader_status",
+     "1 if this process leads, else 0.", NULL},
+    {offsetof(struct gauges, store_up), METRICS_GAUGE, "smart_router_store_up",
+     "1 if the store would answer an allocation now, else 0.", NULL},
+    {offsetof(struct gauges, store_commands), METRICS_COUNTER, "smart_router_store_commands_total",
+     "Commands given to the store.", NULL},
+    {offsetof(struct gauges, store_errors), METRICS_COUNTER, "smart_router_store_errors_total",
+     "Commands that the store could not answer.", NULL},
+    {offsetof(struct gauges, store_writes), METRICS_COUNTER, "smart_router_store_writes_total",
+     "Batches written by the store.", NULL},
+    {offsetof(struct gauges, store_written), METRICS_COUNTER, "smart_router_store_written_bytes_total",
+     "Bytes written by the store.", NULL},
+    {offsetof(struct gauges, store_syncs), METRICS_COUNTER, "smart_router_store_syncs_total",
+     "Times that the store flushed its log to the disk.", NULL},
+    {offsetof(struct gauges, store_snapshots), METRICS_COUNTER, "smart_router_store_snapshots_total",
+     "Snapshots written by the store.", NULL},
+    {offsetof(struct gauges, connections), METRICS_GAUGE, "smart_router_http_connections",
+     "Connections that are open.", listener_label},
+    {offsetof(struct gauges, refused), METRICS_COUNTER, "smart_router_http_connections_refused_total",
+     "Connections refused at MAX_CONNECTIONS.", listener_label},
+    {offsetof(struct gauges, log_dropped), METRICS_COUNTER, "smart_router_log_lines_dropped_total",
+     "Log lines lost because the reader of the log was too slow.", NULL},
+};
+
+int gauges_new(struct metrics *metrics, struct gauges **ret_gauges)
+{
+    struct gauges *gauges = calloc(1, sizeof(*gauges));
+
+    if (!gauges)
+        return -ENOMEM;
+    for (size_t i = 0; i < ARRAY_LEN(families); i++) {
+        struct metrics_family *family =
+            metrics_family(metrics, families[i].type, families[i].name, families[i].help, families[i].label,
+                           families[i].label ? 1 : 0, NULL, 0);
+
+        if (!family) {
+            gauges_free(gauges);
+            return -ENOMEM;
+        }
+        memcpy((char *)gauges + families[i].member, &family, sizeof(family));
+    }
+    if (metrics_process_new(metrics, &gauges->process) < 0) {
+        gauges_free(gauges);
+        return -ENOMEM;
+    }
+    *ret_gauges = gauges;
+    return 0;
+}
+
+struct gauges *gauges_free(struct gauges *gauges)
+{
+    if (!gauges)
+        return NULL;
+    metrics_process_free(gauges->process);
+    free(gauges);
+    return NULL;
+}
+
+static void gauge_set(struct metrics_family *family, const char *label, double value)
+{
+    metrics_set(metrics_series(family, label ? &label : NULL), value);
+}
+
+void gauges_set_status(struct gauges *gauges, const struct result *result)
+{
+    struct metrics_family *const cleared[] = {gauges->active_calls, gauges->available, gauges->assigned,
+                                              gauges->capacity, gauges->free_calls};
+
+    for (size_t i = 0; i < ARRAY_LEN(cleared); i++)
+        metrics_family_clear(cleared[i]);
+    if (!result)
+        return;
+    gauge_set(gauges->active_calls, NULL, (double)result->status.active_calls);
+    for (size_t i = 0; i < result->status.tier_count; i++) {
+        const struct tier_status *tier = &result->status.tiers[i];
+
+        gauge_set(gauges->available, tier->name, tier->by_state[POD_AVAILABLE]);
+        gauge_set(gauges->assigned, tier->name, tier->assigned);
+        gauge_set(gauges->capacity, tier->name, (double)tier->capacity);
+        gauge_set(gauges->free_calls, tier->name, (double)tier->free);
+    }
+}
+
+void gauges_set_store(struct gauges *gauges, const struct store *store)
+{
+    struct store_health health;
+    struct store_stats stats;
+
+    store_health(store, &health);
+    store_stats(store, &stats);
+    gauge_set(gauges->store_up, NULL, health.is_ready);
+    gauge_set(gauges->store_commands, NULL, (double)stats.commands);
+    gauge_set(gauges->store_errors, NULL, (double)stats.errors);
+    gauge_set(gauges->store_writes, NULL, (double)stats.writes);
+    gauge_set(gauges->store_written, NULL, (double)stats.written_bytes);
+    gauge_set(gauges->store_syncs, NULL, (double)stats.syncs);
+    gauge_set(gauges->store_snapshots, NULL, (double)stats.snapshots);
+}
+
+void gauges_set_leader(struct gauges *gauges, bool is_leader)
+{
+    gauge_set(gauges->leader, NULL, is_leader);
+}
+
+void gauges_set_connections(struct gauges *gauges, const char *listener, size_t open, uint64_t refused)
+{
+    gauge_set(gauges->connections, listener, (double)open);
+    gauge_set(gauges->refused, listener, (double)refused);
+}
+
+void gauges_set_process(struct gauges *gauges)
+{
+    metrics_process_update(gauges->process);
+    gauge_set(gauges->log_dropped, NULL, (double)log_dropped());
+}

@@ -1,0 +1,269 @@
+#include "api/instruments.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+
+#include "base/map.h"
+
+enum {
+    ENDPOINTS_MAX = 64,
+    POOLS_MAX = 512, /* source pools with series of their own; more share one */
+};
+
+/* The last of each list stands for everything else. */
+static const char *const method_names[] = {"GET",  "POST",    "PUT",   "DELETE",
+                                           "HEAD", "OPTIONS", "PATCH", "other"};
+static const int statuses[] = {200, 400, 401, 403, 404, 405, 408, 409, 413, 417, 429, 431, 500, 503, 101, 0};
+static const char *const allocation_names[] = {"success", "existing", "no_pods", "storage_error"};
+static const char *const release_names[] = {"success", "not_found", "storage_error"};
+
+static const char *const operation_names[COMMAND_TYPES] = {
+    [COMMAND_ALLOCATE] = "allocate",
+    [COMMAND_RELEASE] = "release",
+    [COMMAND_RENEW] = "renew",
+    [COMMAND_HEARTBEAT] = "heartbeat",
+    [COMMAND_DRAIN] = "drain",
+    [COMMAND_UNDRAIN] = "undrain",
+    [COMMAND_POD_SEEN] = "pod_seen",
+    [COMMAND_POD_GONE] = "pod_gone",
+    [COMMAND_SYNC] = "sync",
+    [COMMAND_SWEEP] = "sweep",
+    [COMMAND_REBALANCE] = "rebalance",
+    [COMMAND_TIERS_SET] = "tiers_set",
+    [COMMAND_MERCHANT_SET] = "merchant_set",
+    [COMMAND_MERCHANT_REMOVE] = "merchant_remove",
+    [COMMAND_STATUS] = "status",
+    [COMMAND_PODS] = "pods",
+    [COMMAND_POD] = "pod",
+    [COMMAND_CALLS] = "calls",
+    [COMMAND_CALL] = "call",
+    [COMMAND_MERCHANTS] = "merchants",
+    [COMMAND_MERCHANT] = "merchant",
+    [COMMAND_TIERS] = "tiers",
+};
+
+static const double request_bounds[] = {0.0001, 0.00025, 0.0005, 0.001, 0.0025, 0.005, 0.01,
+                                        0.025,  0.05,    0.1,    0.25,  0.5,    1,     2.5};
+static const double store_bounds[] = {0.00001, 0.000025, 0.00005, 0.0001, 0.00025, 0.0005, 0.001, 0.0025,
+                                      0.005,   0.01,     0.025,   0.05,   0.1,     0.25,   0.5,   1};
+
+/* The series of one route; made when they are first needed. */
+struct endpoint {
+    const char *route;
+    struct {
+        struct metrics_series *count;
+        struct metrics_series *duration;
+    } by[ARRAY_LEN(method_names)][ARRAY_LEN(statuses)];
+};
+
+struct pool_series {
+    struct map_node node;
+    struct metrics_series *allocations[ALLOCATION_STATUSES];
+    struct metrics_series *releases[RELEASE_STATUSES];
+    char pool[POOL_LABEL_MAX + 1];
+};
+
+struct instruments {
+    struct metrics_family *requests;
+    struct metrics_family *request_durations;
+    struct metrics_family *allocations;
+    struct metrics_family *releases;
+    struct metrics_family *store_durations;
+    struct metrics_series *drains;
+    struct metrics_series *operations[COMMAND_TYPES];
+    struct endpoint *endpoints[ENDPOINTS_MAX];
+    size_t endpoint_count;
+    struct map pools;
+    struct pool_series no_pool;    /* label "none": the call got none */
+    struct pool_series other_pool; /* beyond POOLS_MAX, or without memory */
+};
+
+static bool instruments_add_families(struct instruments *instruments, struct metrics *metrics)
+{
+    static const char *const request_labels[] = {"method", "endpoint", "status"};
+    static const char *const pool_labels[] = {"pool", "status"};
+    static const char *const store_labels[] = {"operation"};
+    struct metrics_family *drains;
+
+    instruments->requests = metrics_family(metrics, METRICS_COUNTER, "http_requests_total",
+                                           "Requests answered.", request_labels, 3, NULL, 0);
+    instruments->request_durations =
+        metrics_family(metrics, METRICS_HISTOGRAM, "http_request_duration_seconds",
+                       "Time from a request's first byte to its answer.", request_labels, 3, request_bounds,
+                       ARRAY_LEN(request_bounds));
+    instruments->allocations =
+        metrics_family(metrics, METRICS_COUNTER, "smart_router_allocations_total",
+                       "Calls that asked for a pod, by the pool that it came from.", pool_labels, 2, NULL, 0);
+    instruments->releases =
+        metrics_family(metrics, METRICS_COUNTER, "smart_router_releases_total",
+                       "Releases asked for, by the pool that the pod came from.", pool_labels, 2, NULL, 0);
+    instruments->store_durations = metrics_family(
+        metrics, METRICS_HISTOGRAM, "smart_router_store_duration_seconds",
+        "Time that the store took to answer.", store_labels, 1, store_bounds, ARRAY_LEN(store_bounds));
+    drains = metrics_family(metrics, METRICS_COUNTER, "smart_router_drains_total", "Pods drained by request.",
+                            NULL, 0, NULL, 0);
+    if (!instruments->requests || !instruments->request_durations || !instruments->allocations ||
+        !instruments->releases || !instruments->store_durations || !drains)
+        return false;
+    instruments->drains = metrics_series(drains, NULL);
+    return true;
+}
+
+static void instruments_fill_pool(struct instruments *instruments, struct pool_series *series,
+                                  const char *pool)
+{
+    snprintf(series->pool, sizeof(series->pool), "%s", pool);
+    for (size_t i = 0; i < ALLOCATION_STATUSES; i++)
+        series->allocations[i] = metrics_series(instruments->allocations,
+                                                (const char *const[]){series->pool, allocation_names[i]});
+    for (size_t i = 0; i < RELEASE_STATUSES; i++)
+        series->releases[i] =
+            metrics_series(instruments->releases, (const char *const[]){series->pool, release_names[i]});
+}
+
+int instruments_new(struct metrics *metrics, struct instruments **ret_instruments)
+{
+    struct instruments *instruments = calloc(1, sizeof(*instruments));
+
+    if (!instruments)
+        return -ENOMEM;
+    map_init(&instruments->pools);
+    if (!instruments_add_families(instruments, metrics)) {
+        instruments_free(instruments);
+        return -ENOMEM;
+    }
+    instruments_fill_pool(instruments, &instruments->no_pool, "none");
+    instruments_fill_pool(instruments, &instruments->other_pool, "other");
+    *ret_instruments = instruments;
+    return 0;
+}
+
+struct instruments *instruments_free(struct instruments *instruments)
+{
+    if (!instruments)
+        return NULL;
+    for (size_t i = 0; i < instruments->pools.bucket_count; i++) {
+        struct map_node *node = instruments->pools.buckets[i];
+
+        while (node) {
+            struct map_node *next = node->next;
+
+            free(CONTAINER_OF(node, struct pool_series, node));
+            node = next;
+        }
+    }
+    map_release(&instruments->pools);
+    for (size_t i = 0; i < instruments->endpoint_count; i++)
+        free(instruments->endpoints[i]);
+    free(instruments);
+    return NULL;
+}
+
+static struct pool_series *instruments_pool(struct instruments *instruments, const char *pool)
+{
+    size_t len = strlen(pool);
+    struct map_node *node;
+    struct pool_series *series;
+
+    if (len == 0)
+        return &instruments->no_pool;
+    node = map_get(&instruments->pools, pool, len);
+    if (node)
+        return CONTAINER_OF(node, struct pool_series, node);
+    if (instruments->pools.count >= POOLS_MAX || len > POOL_LABEL_MAX || map_reserve(&instruments->pools) < 0)
+        return &instruments->other_pool;
+    series = calloc(1, sizeof(*series));
+    if (!series)
+        return &instruments->other_pool;
+    instruments_fill_pool(instruments, series, pool);
+    map_put(&instruments->pools, &series->node, series->pool, len);
+    return series;
+}
+
+void instruments_allocated(struct instruments *instruments, const char *pool, enum allocation_status status)
+{
+    metrics_add(instruments_pool(instruments, pool)->allocations[status], 1);
+}
+
+void instruments_released(struct instruments *instruments, const char *pool, enum release_status status)
+{
+    metrics_add(instruments_pool(instruments, pool)->releases[status], 1);
+}
+
+void instruments_drained(struct instruments *instruments)
+{
+    metrics_add(instruments->drains, 1);
+}
+
+void instruments_asked(struct instruments *instruments, enum command_type type, uint64_t duration_ns)
+{
+    struct metrics_series **series = &instruments->operations[type];
+
+    if (!*series)
+        *series = metrics_series(instruments->store_durations, &operation_names[type]);
+    metrics_observe(*series, (double)duration_ns / 1e9);
+}
+
+static struct endpoint *instruments_endpoint(struct instruments *instruments, const char *route)
+{
+    struct endpoint *endpoint;
+
+    for (size_t i = 0; i < instruments->endpoint_count; i++) {
+        /* Routes are told apart by their pointers first: they are literals of the route table. */
+        if (instruments->endpoints[i]->route == route)
+            return instruments->endpoints[i];
+    }
+    for (size_t i = 0; i < instruments->endpoint_count; i++) {
+        if (strcmp(instruments->endpoints[i]->route, route) == 0)
+            return instruments->endpoints[i];
+    }
+    if (instruments->endpoint_count == ENDPOINTS_MAX)
+        return NULL;
+    endpoint = calloc(1, sizeof(*endpoint));
+    if (!endpoint)
+        return NULL;
+    endpoint->route = route;
+    instruments->endpoints[instruments->endpoint_count++] = endpoint;
+    return endpoint;
+}
+
+static size_t method_index(struct slice method)
+{
+    size_t i = 0;
+
+    while (i < ARRAY_LEN(method_names) - 1 && !slice_equals(method, method_names[i]))
+        i++;
+    return i;
+}
+
+static size_t status_index(int status)
+{
+    size_t i = 0;
+
+    while (i < ARRAY_LEN(statuses) - 1 && statuses[i] != status)
+        i++;
+    return i;
+}
+
+void instruments_answered(struct instruments *instruments, const char *route, struct slice method, int status,
+                          uint64_t duration_ns)
+{
+    struct endpoint *endpoint = instruments_endpoint(instruments, route[0] ? route : "other");
+    size_t m = method_index(method);
+    size_t s = status_index(status);
+
+    if (!endpoint)
+        return;
+    if (!endpoint->by[m][s].count) {
+        char status_text[16];
+        const char *labels[] = {method_names[m], endpoint->route, status_text};
+
+        snprintf(status_text, sizeof(status_text), "%d", statuses[s]);
+        if (status != statuses[s])
+            snprintf(status_text, sizeof(status_text), "other");
+        endpoint->by[m][s].count = metrics_series(instruments->requests, labels);
+        endpoint->by[m][s].duration = metrics_series(instruments->request_durations, labels);
+    }
+    metrics_add(endpoint->by[m][s].count, 1);
+    metrics_observe(endpoint->by[m][s].duration, (double)duration_ns / 1e9);
+}

@@ -1,0 +1,49 @@
+/*
+ * instruments.h - what is counted while requests are answered.
+ *
+ * Every series is looked up once and kept, so that counting costs an increment. No label can grow with what a
+ * client sends: endpoints are route patterns, methods and statuses come from lists, pools are source pools
+ * that the store named.
+ */
+#ifndef API_INSTRUMENTS_H
+#define API_INSTRUMENTS_H
+
+#include "core/command.h"
+#include "metrics/metrics.h"
+
+struct instruments; /* opaque: see instruments.c */
+
+enum allocation_status {
+    ALLOCATION_SUCCESS,
+    ALLOCATION_EXISTING,
+    ALLOCATION_NO_PODS,
+    ALLOCATION_STORAGE_ERROR,
+    ALLOCATION_STATUSES,
+};
+
+enum release_status {
+    RELEASE_SUCCESS,
+    RELEASE_NOT_FOUND,
+    RELEASE_STORAGE_ERROR,
+    RELEASE_STATUSES,
+};
+
+/* Fails only with -ENOMEM. Borrows `metrics`. */
+int instruments_new(struct metrics *metrics, struct instruments **ret_instruments) MUST_CHECK;
+
+/* Accepts NULL; always returns NULL. */
+struct instruments *instruments_free(struct instruments *instruments);
+
+/* `pool` is a source pool, or "" where there is none. */
+void instruments_allocated(struct instruments *instruments, const char *pool, enum allocation_status status);
+void instruments_released(struct instruments *instruments, const char *pool, enum release_status status);
+void instruments_drained(struct instruments *instruments);
+
+/* One command took that long in the store. */
+void instruments_asked(struct instruments *instruments, enum command_type type, uint64_t duration_ns);
+
+/* One request was answered. `route` is its pattern, "" for none; the pointer must stay. */
+void instruments_answered(struct instruments *instruments, const char *route, struct slice method, int status,
+                          uint64_t duration_ns);
+
+#endif

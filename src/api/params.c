@@ -1,0 +1,292 @@
+#include "api/params.h"
+
+#include <math.h>
+#include <stdarg.h>
+
+#include "api/api_internal.h"
+
+enum { PARAMS_ERROR_MAX = 512 };
+
+#define SID_RULE "may have only A-Z a-z 0-9 . _ : @ + = -, and at most 128 characters"
+#define POD_RULE "must be a DNS label: lower-case letters, digits and inner hyphens, at most 63 characters"
+
+void params_fail(struct params *params, const char *format, ...)
+{
+    va_list args;
+    char *text;
+
+    if (params->error)
+        return;
+    text = arena_alloc(params->arena, PARAMS_ERROR_MAX);
+    if (!text) {
+        params->error = "the request is not valid";
+        return;
+    }
+    va_start(args, format);
+    vsnprintf(text, PARAMS_ERROR_MAX, format, args);
+    va_end(args);
+    params->error = text;
+}
+
+static void params_init(struct params *params, struct http_request *request)
+{
+    *params = (struct params){.arena = http_request_arena(request)};
+}
+
+static void params_parse_json(struct params *params, struct slice body)
+{
+    if (body.len == 0) {
+        params_fail(params, "body is empty, and not a JSON object");
+        return;
+    }
+    params->json = json_parse(params->arena, body);
+    if (!params->json) {
+        params_fail(params, "body is not valid JSON");
+    } else if (!cJSON_IsObject(params->json)) {
+        params->json = NULL;
+        params_fail(params, "body is not a JSON object");
+    }
+}
+
+static void params_parse_form(struct params *params, struct slice text, const char *what,
+                              struct form *ret_form)
+{
+    int err = text.len ? form_parse(params->arena, text, ret_form) : 0;
+
+    if (err == -E2BIG)
+        params_fail(params, "%s has more than %d fields", what, FORM_FIELDS_MAX);
+    else if (err < 0)
+        params_fail(params, "%s is too large", what);
+}
+
+void params_read_json(struct params *params, struct http_request *request)
+{
+    params_init(params, request);
+    params_parse_json(params, http_request_body(request));
+}
+
+void params_read_query(struct params *params, struct http_request *request)
+{
+    params_init(params, request);
+    params_parse_form(params, http_request_query(request), "query", &params->query);
+}
+
+static bool looks_like_json(struct slice body)
+{
+    size_t i = 0;
+
+    while (i < body.len && memchr(" \t\r\n", body.data[i], 4))
+        i++;
+    return i < body.len && (body.data[i] == '{' || body.data[i] == '[');
+}
+
+void params_read_webhook(struct params *params, struct http_request *request, bool takes_json)
+{
+    struct slice body = http_request_body(request);
+
+    params_read_query(params, request);
+    if (takes_json && looks_like_json(body))
+        params_parse_json(params, body);
+    else
+        params_parse_form(params, body, "body", &params->form);
+}
+
+static const char *params_form_text(struct params *params, const struct form *form, const char *name)
+{
+    for (size_t i = 0; i < form->count; i++) {
+        const struct form_field *field = &form->fields[i];
+
+        if (strcmp(field->name, name) != 0)
+            continue;
+        if (strlen(field->value) != field->value_len)
+            params_fail(params, "%s has a NUL in it", name);
+        return field->value;
+    }
+    return NULL;
+}
+
+static const char *params_body_text(struct params *params, const char *name)
+{
+    const cJSON *member;
+
+    if (!params->json)
+        return params_form_text(params, &params->form, name);
+    member = cJSON_GetObjectItemCaseSensitive(params->json, name);
+    if (!member || cJSON_IsNull(member))
+        return NULL;
+    if (!cJSON_IsString(member))
+        params_fail(params, "%s must be a string", name);
+    return cJSON_GetStringValue(member);
+}
+
+const char *params_text(struct params *params, const char *name)
+{
+    const char *text;
+
+    if (params->error)
+        return NULL;
+    if (params->query_first) {
+        text = params_form_text(params, &params->query, name);
+        return text ? text : params_body_text(params, name);
+    }
+    text = params_body_text(params, name);
+    return text ? text : params_form_text(params, &params->query, name);
+}
+
+/* NULL where `text` is absent, empty, or refused by `is_valid`; all three are wrong. */
+static const char *params_required(struct params *params, const char *name,
+                                   bool (*is_valid)(const char *text, size_t len), const char *rule)
+{
+    const char *text = params_text(params, name);
+
+    if (params->error)
+        return NULL;
+    if (!text || text[0] == '\0') {
+        params_fail(params, "%s is required", name);
+        return NULL;
+    }
+    if (!is_valid(text, strlen(text))) {
+        params_fail(params, "%s %s", name, rule);
+        return NULL;
+    }
+    return text;
+}
+
+const char *params_call_sid(struct params *params, const char *name)
+{
+    return params_required(params, name, name_is_call_sid, SID_RULE);
+}
+
+const char *params_pod_name(struct params *params)
+{
+    return params_required(params, "pod_name", name_is_pod, POD_RULE);
+}
+
+const char *params_merchant(struct params *params)
+{
+    const char *name = "merchant_id";
+    const char *text = params_text(params, name);
+
+    if (!text || text[0] == '\0') {
+        name = "reseller_id";
+        text = params_text(params, name);
+    }
+    if (!text || text[0] == '\0')
+        return "";
+    if (!name_is_merchant_id(text, strlen(text)))
+        params_fail(params, "%s " SID_RULE, name);
+    return text;
+}
+
+const char *params_label(struct params *params, const char *name, const char *otherwise)
+{
+    const char *text = params_text(params, name);
+
+    if (!text || text[0] == '\0')
+        return otherwise;
+    if (strlen(text) > API_TEXT_MAX)
+        params_fail(params, "%s may have at most %d bytes", name, API_TEXT_MAX);
+    for (const char *c = text; *c; c++) {
+        if ((unsigned char)*c < 0x20 || *c == 0x7f)
+            params_fail(params, "%s may have no control characters", name);
+    }
+    return text;
+}
+
+static bool parse_digits(const char *text, uint64_t max, uint64_t *ret_value)
+{
+    uint64_t value = 0;
+
+    if (text[0] == '\0' || strlen(text) > 18)
+        return false;
+    for (; *text; text++) {
+        if (*text < '0' || *text > '9')
+            return false;
+        value = value * 10 + (uint64_t)(*text - '0');
+    }
+    *ret_value = value;
+    return value <= max;
+}
+
+uint64_t params_number(struct params *params, const char *name, uint64_t min, uint64_t max,
+                       uint64_t otherwise)
+{
+    const cJSON *member = params->json ? cJSON_GetObjectItemCaseSensitive(params->json, name) : NULL;
+    const char *text = params->json ? NULL : params_text(params, name);
+    uint64_t value = 0;
+    bool is_valid;
+
+    if (params->error)
+        return otherwise;
+    if ((!member || cJSON_IsNull(member)) && !text)
+        return otherwise;
+    if (text) {
+        is_valid = parse_digits(text, max, &value);
+    } else {
+        double number = cJSON_IsNumber(member) ? cJSON_GetNumberValue(member) : -1;
+
+        /* Compared as doubles first: turning one that is out of range into an integer is undefined. */
+        is_valid = number >= (double)min && number <= (double)max && floor(number) == number;
+        value = is_valid ? (uint64_t)number : 0;
+    }
+    if (!is_valid || value < min) {
+        params_fail(params, "%s must be a whole number from %llu to %llu", name, (unsigned long long)min,
+                    (unsigned long long)max);
+        return otherwise;
+    }
+    return value;
+}
+
+bool params_call_sids(struct params *params, const char *name, const char *const **ret_sids,
+                      size_t *ret_count)
+{
+    const cJSON *array = params->json ? cJSON_GetObjectItemCaseSensitive(params->json, name) : NULL;
+    const cJSON *item;
+    const char **sids;
+    size_t count = 0;
+
+    if (params->error || !array || cJSON_IsNull(array))
+        return false;
+    if (!cJSON_IsArray(array)) {
+        params_fail(params, "%s must be an array of strings", name);
+        return false;
+    }
+    cJSON_ArrayForEach(item, array)
+    {
+        const char *sid = cJSON_GetStringValue(item);
+
+        if (!sid)
+            params_fail(params, "%s must be an array of strings", name);
+        else if (!name_is_call_sid(sid, strlen(sid)))
+            params_fail(params, "%s: a call_sid " SID_RULE ", and may not be empty", name);
+        if (++count > SIDS_MAX)
+            params_fail(params, "%s may have at most %d entries", name, SIDS_MAX);
+        if (params->error)
+            return false;
+    }
+    sids = arena_alloc(params->arena, (count + 1) * sizeof(*sids));
+    if (!sids) {
+        params_fail(params, "%s is too large", name);
+        return false;
+    }
+    count = 0;
+    cJSON_ArrayForEach(item, array) sids[count++] = cJSON_GetStringValue(item);
+    *ret_sids = sids;
+    *ret_count = count;
+    return true;
+}
+
+const char *params_check_call_sid(const char *text)
+{
+    return name_is_call_sid(text, strlen(text)) ? NULL : "call_sid " SID_RULE;
+}
+
+const char *params_check_pod(const char *text)
+{
+    return name_is_pod(text, strlen(text)) ? NULL : "pod_name " POD_RULE;
+}
+
+const char *params_check_merchant(const char *text)
+{
+    return name_is_merchant_id(text, strlen(text)) ? NULL : "merchant_id " SID_RULE;
+}

@@ -1,0 +1,14 @@
+/*
+ * utf8.h - is it text? Clients send bytes; what is shown to others must be well-formed.
+ */
+#ifndef API_UTF8_H
+#define API_UTF8_H
+
+#include "base/base.h"
+
+/* How many bytes at `at` are one well-formed UTF-8 character; 0 if they are none. `left` is at least 1. */
+size_t utf8_length(const char *at, size_t left);
+
+bool utf8_is_valid(struct slice text);
+
+#endif

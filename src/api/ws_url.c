@@ -1,0 +1,206 @@
+#include "api/ws_url.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+
+#include "api/api.h"
+#include "http/form.h"
+
+enum ws_url_field {
+    FIELD_TEXT, /* literal */
+    FIELD_BASE,
+    FIELD_POD,
+    FIELD_PROVIDER,
+    FIELD_TEMPLATE,
+    FIELD_FLOW_SUFFIX,
+    FIELD_CALL_SID,
+    FIELD_MERCHANT,
+    FIELD_TICKET,
+    FIELDS,
+};
+
+static const char *const field_names[FIELDS] = {
+    [FIELD_BASE] = "base",
+    [FIELD_POD] = "pod",
+    [FIELD_PROVIDER] = "provider",
+    [FIELD_TEMPLATE] = "template",
+    [FIELD_FLOW_SUFFIX] = "flow_suffix",
+    [FIELD_CALL_SID] = "call_sid",
+    [FIELD_MERCHANT] = "merchant",
+    [FIELD_TICKET] = "ticket",
+};
+
+struct ws_url_piece {
+    enum ws_url_field field;
+    struct slice text; /* FIELD_TEXT and FIELD_BASE */
+};
+
+struct ws_url {
+    char *url_template;
+    char *base_url;
+    struct ws_url_piece pieces[2 * WS_URL_FIELDS_MAX + 1];
+    size_t count;
+};
+
+static enum ws_url_field ws_url_find_field(struct slice name)
+{
+    for (int i = FIELD_TEXT + 1; i < FIELDS; i++) {
+        if (slice_equals(name, field_names[i]))
+            return (enum ws_url_field)i;
+    }
+    return FIELD_TEXT;
+}
+
+/* Reads the placeholder at `at`, which begins with '{'. NULL with a sentence in `error`; else what follows
+ * it.
+ */
+static const char *ws_url_read_field(const char *at, enum ws_url_field *ret_field, char *error,
+                                     size_t error_size)
+{
+    size_t len = strcspn(at + 1, "{}");
+    struct slice name = {at + 1, len};
+
+    if (at[1 + len] != '}') {
+        snprintf(error, error_size, "a '{' has no '}'");
+        return NULL;
+    }
+    *ret_field = ws_url_find_field(name);
+    if (*ret_field == FIELD_TEXT) {
+        snprintf(error, error_size,
+                 "{%.*s} is not a placeholder: use {base}, {pod}, {provider}, {template}, {flow_suffix}, "
+                 "{call_sid} or {merchant}",
+                 (int)(len > 64 ? 64 : len), name.data);
+        return NULL;
+    }
+    if (*ret_field == FIELD_TICKET) {
+        snprintf(error, error_size,
+                 "{ticket} is not supported by this version: tickets come with the gateway");
+        return NULL;
+    }
+    return at + 1 + len + 1;
+}
+
+static bool ws_url_parse(const char *text, struct ws_url *url, char *error, size_t error_size)
+{
+    const char *at = text;
+    size_t fields = 0;
+
+    if (text[0] == '\0' || strlen(text) > WS_URL_TEMPLATE_MAX) {
+        snprintf(error, error_size, "must have 1 to %d characters", WS_URL_TEMPLATE_MAX);
+        return false;
+    }
+    for (const char *c = text; *c; c++) {
+        if ((unsigned char)*c <= ' ' || (unsigned char)*c >= 0x7f) {
+            snprintf(error, error_size, "may have printable ASCII characters only, and no spaces");
+            return false;
+        }
+    }
+    while (*at) {
+        struct ws_url_piece piece = {.field = FIELD_TEXT, .text = {at, strcspn(at, "{}")}};
+
+        if (piece.text.len > 0) {
+            at += piece.text.len;
+        } else if (*at == '}') {
+            snprintf(error, error_size, "a '}' has no '{'");
+            return false;
+        } else {
+            at = ws_url_read_field(at, &piece.field, error, error_size);
+            if (!at)
+                return false;
+            if (++fields > WS_URL_FIELDS_MAX) {
+                snprintf(error, error_size, "has more than %d placeholders", WS_URL_FIELDS_MAX);
+                return false;
+            }
+        }
+        if (url)
+            url->pieces[url->count++] = piece;
+    }
+    return true;
+}
+
+bool api_check_template(const char *ws_url_template, char *error, size_t error_size)
+{
+    return ws_url_parse(ws_url_template, NULL, error, error_size);
+}
+
+/* "{base}/ws" with a base that ends in a slash must not give two of them. */
+static struct slice ws_url_base(const char *base_url, const struct ws_url_piece *next)
+{
+    struct slice base = slice_of(base_url);
+
+    while (next && next->field == FIELD_TEXT && next->text.data[0] == '/' && base.len > 0 &&
+           base.data[base.len - 1] == '/')
+        base.len--;
+    return base;
+}
+
+int ws_url_new(const char *url_template, const char *base_url, struct ws_url **ret_url)
+{
+    struct ws_url *url = calloc(1, sizeof(*url));
+    char error[256];
+
+    if (!url)
+        return -ENOMEM;
+    url->url_template = strdup(url_template);
+    url->base_url = strdup(base_url);
+    if (!url->url_template || !url->base_url) {
+        ws_url_free(url);
+        return -ENOMEM;
+    }
+    if (!ws_url_parse(url->url_template, url, error, sizeof(error))) {
+        ws_url_free(url);
+        return -EINVAL;
+    }
+    for (size_t i = 0; i < url->count; i++) {
+        if (url->pieces[i].field == FIELD_BASE)
+            url->pieces[i].text = ws_url_base(url->base_url, i + 1 < url->count ? &url->pieces[i + 1] : NULL);
+    }
+    *ret_url = url;
+    return 0;
+}
+
+struct ws_url *ws_url_free(struct ws_url *url)
+{
+    if (!url)
+        return NULL;
+    free(url->url_template);
+    free(url->base_url);
+    free(url);
+    return NULL;
+}
+
+void ws_url_write(const struct ws_url *url, const struct ws_url_values *values, struct strbuf *buf)
+{
+    for (size_t i = 0; i < url->count; i++) {
+        const struct ws_url_piece *piece = &url->pieces[i];
+
+        switch (piece->field) {
+        case FIELD_TEXT:
+        case FIELD_BASE:
+            strbuf_append(buf, piece->text.data, piece->text.len);
+            break;
+        case FIELD_POD:
+            percent_encode(buf, slice_of(values->pod));
+            break;
+        case FIELD_PROVIDER:
+            percent_encode(buf, slice_of(values->provider));
+            break;
+        case FIELD_TEMPLATE:
+            percent_encode(buf, slice_of(values->template));
+            break;
+        case FIELD_FLOW_SUFFIX:
+            if (strcmp(values->flow, "v2") == 0)
+                strbuf_append(buf, "/v2", 3);
+            break;
+        case FIELD_CALL_SID:
+            percent_encode(buf, slice_of(values->call_sid));
+            break;
+        case FIELD_MERCHANT:
+            percent_encode(buf, slice_of(values->merchant));
+            break;
+        case FIELD_TICKET:
+        case FIELDS:
+            assert(!"refused by ws_url_parse");
+        }
+    }
+}

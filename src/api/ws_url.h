@@ -1,0 +1,37 @@
+/*
+ * ws_url.h - the URL at which a call reaches its pod, from a template that is taken apart once.
+ */
+#ifndef API_WS_URL_H
+#define API_WS_URL_H
+
+#include "base/strbuf.h"
+
+struct ws_url; /* opaque: a template, taken apart */
+
+enum {
+    WS_URL_TEMPLATE_MAX = 1024,
+    WS_URL_FIELDS_MAX = 32,
+    /* Every value at its longest, percent-encoded, in every place that a template may have. */
+    WS_URL_MAX = 64 * 1024,
+};
+
+/* What a call puts into the template. None is NULL; "" where there is nothing. */
+struct ws_url_values {
+    const char *pod;
+    const char *provider;
+    const char *template;
+    const char *flow;
+    const char *call_sid;
+    const char *merchant;
+};
+
+/* Copies what it needs. 0; -EINVAL: not a valid template; -ENOMEM. */
+int ws_url_new(const char *url_template, const char *base_url, struct ws_url **ret_url) MUST_CHECK;
+
+/* Accepts NULL; always returns NULL. */
+struct ws_url *ws_url_free(struct ws_url *url);
+
+/* Appends the URL; every value is percent-encoded. */
+void ws_url_write(const struct ws_url *url, const struct ws_url_values *values, struct strbuf *buf);
+
+#endif

@@ -169,6 +169,19 @@ struct ws_url *ws_url_free(struct ws_url *url)
     return NULL;
 }
 
+/* Most values need no encoding at all: those are copied in one go. */
+static void append_value(struct strbuf *buf, const char *text)
+{
+    size_t len = 0;
+
+    while ((text[len] >= 'a' && text[len] <= 'z') || (text[len] >= 'A' && text[len] <= 'Z') ||
+           (text[len] >= '0' && text[len] <= '9') || text[len] == '-')
+        len++;
+    strbuf_append(buf, text, len);
+    if (text[len])
+        percent_encode(buf, slice_of(text + len));
+}
+
 void ws_url_write(const struct ws_url *url, const struct ws_url_values *values, struct strbuf *buf)
 {
     for (size_t i = 0; i < url->count; i++) {
@@ -180,23 +193,23 @@ void ws_url_write(const struct ws_url *url, const struct ws_url_values *values, 
             strbuf_append(buf, piece->text.data, piece->text.len);
             break;
         case FIELD_POD:
-            percent_encode(buf, slice_of(values->pod));
+            append_value(buf, values->pod);
             break;
         case FIELD_PROVIDER:
-            percent_encode(buf, slice_of(values->provider));
+            append_value(buf, values->provider);
             break;
         case FIELD_TEMPLATE:
-            percent_encode(buf, slice_of(values->template));
+            append_value(buf, values->template);
             break;
         case FIELD_FLOW_SUFFIX:
             if (strcmp(values->flow, "v2") == 0)
                 strbuf_append(buf, "/v2", 3);
             break;
         case FIELD_CALL_SID:
-            percent_encode(buf, slice_of(values->call_sid));
+            append_value(buf, values->call_sid);
             break;
         case FIELD_MERCHANT:
-            percent_encode(buf, slice_of(values->merchant));
+            append_value(buf, values->merchant);
             break;
         case FIELD_TICKET:
         case FIELDS:

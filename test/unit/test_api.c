@@ -1,0 +1,524 @@
+/*
+ * test_api.c - what the API answers when the store does what it does rarely: fail, refuse, hold strange
+ * texts.
+ *
+ * The handlers run against a store that answers what a test tells it to, and against a stand-in for the
+ * server that only remembers the answer. What requests do with a real store is in test/functional.
+ */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+
+#include <cmocka.h>
+
+#include "api/api.h"
+#include "base/clock.h"
+#include "base/log.h"
+
+enum { ROUTES_MAX = 64 };
+
+/* The stand-in for the server: routes, and one request at a time. */
+struct http_server {
+    struct {
+        const char *method;
+        const char *pattern;
+        http_handler_fn handler;
+        void *arg;
+    } routes[ROUTES_MAX];
+    size_t count;
+    http_handler_fn done;
+    void *done_arg;
+};
+
+struct http_request {
+    const char *method;
+    const char *path;
+    const char *query;
+    const char *body;
+    const char *param;
+    const char *route;
+    struct arena arena;
+    uint64_t started_ns;
+    int answers;
+    int status;
+    char content_type[64];
+    char retry_after[16];
+    char *answer;
+};
+
+int http_server_route(struct http_server *server, const char *method, const char *pattern,
+                      http_handler_fn handler, void *arg)
+{
+    assert_true(server->count < ROUTES_MAX);
+    server->routes[server->count].method = method;
+    server->routes[server->count].pattern = pattern;
+    server->routes[server->count].handler = handler;
+    server->routes[server->count].arg = arg;
+    server->count++;
+    return 0;
+}
+
+void http_server_on_done(struct http_server *server, http_handler_fn fn, void *arg)
+{
+    server->done = fn;
+    server->done_arg = arg;
+}
+
+size_t http_server_connections(const struct http_server *server UNUSED)
+{
+    return 3;
+}
+
+uint64_t http_server_refused(const struct http_server *server UNUSED)
+{
+    return 4;
+}
+
+struct slice http_request_method(const struct http_request *request)
+{
+    return slice_of(request->method);
+}
+
+struct slice http_request_path(const struct http_request *request)
+{
+    return slice_of(request->path);
+}
+
+struct slice http_request_query(const struct http_request *request)
+{
+    return slice_of(request->query);
+}
+
+struct slice http_request_body(const struct http_request *request)
+{
+    return slice_of(request->body);
+}
+
+const char *http_request_param(const struct http_request *request, const char *name UNUSED)
+{
+    return request->param;
+}
+
+const char *http_request_route(const struct http_request *request)
+{
+    return request->route;
+}
+
+const char *http_request_id(const struct http_request *request UNUSED)
+{
+    return "id-1";
+}
+
+struct arena *http_request_arena(struct http_request *request)
+{
+    return &request->arena;
+}
+
+const char *http_request_peer(const struct http_request *request UNUSED)
+{
+    return "127.0.0.1";
+}
+
+uint64_t http_request_started_ns(const struct http_request *request)
+{
+    return request->started_ns;
+}
+
+int http_request_status(const struct http_request *request)
+{
+    return request->status;
+}
+
+void http_response_header(struct http_request *request, const char *name, const char *value)
+{
+    if (strcmp(name, "Retry-After") == 0)
+        snprintf(request->retry_after, sizeof(request->retry_after), "%s", value);
+}
+
+void http_respond(struct http_request *request, int status, const char *content_type, struct slice body)
+{
+    request->answers++;
+    request->status = status;
+    snprintf(request->content_type, sizeof(request->content_type), "%s", content_type);
+    request->answer = arena_copy(&request->arena, body.data, body.len);
+}
+
+void http_respond_error(struct http_request *request, int status, const char *message)
+{
+    http_respond(request, status, "application/json", slice_of(message));
+}
+
+/* The store that a test tells what to answer. */
+struct fake_store {
+    struct store store;
+    struct command command; /* the last one */
+    int commands;
+    int refuse; /* what execute returns */
+    int err;    /* what the callback gets */
+    struct result result;
+    bool is_ready;
+    store_done_fn done;
+    void *arg;
+};
+
+static int fake_execute(struct store *store, const struct command *command, struct arena *arena UNUSED,
+                        store_done_fn done, void *arg)
+{
+    struct fake_store *fake = CONTAINER_OF(store, struct fake_store, store);
+
+    fake->command = *command;
+    fake->commands++;
+    if (fake->refuse)
+        return fake->refuse;
+    fake->done = done;
+    fake->arg = arg;
+    return 0;
+}
+
+static void fake_health(const struct store *store, struct store_health *ret_health)
+{
+    const struct fake_store *fake = CONTAINER_OF(store, struct fake_store, store);
+
+    *ret_health = (struct store_health){fake->is_ready, "fake", fake->is_ready ? "" : "the disk is full"};
+}
+
+static void fake_stats(const struct store *store UNUSED, struct store_stats *ret_stats)
+{
+    *ret_stats = (struct store_stats){.commands = 11, .errors = 2};
+}
+
+static const struct store_ops fake_ops = {
+    .execute = fake_execute, .health = fake_health, .stats = fake_stats};
+
+struct world {
+    struct fake_store fake;
+    struct metrics *metrics;
+    struct api *api;
+    struct http_server server;
+    struct http_request request;
+};
+
+static const struct api_settings plain_settings = {
+    .base_url = "wss://h",
+    .ws_url_template = "{base}/{pod}/{provider}/{template}{flow_suffix}",
+    .busy_message = "All agents are <busy>",
+    .fallback_ws_url = "",
+    .identity = "router-0",
+};
+
+static void world_init(struct world *world, const struct api_settings *settings)
+{
+    memset(world, 0, sizeof(*world));
+    world->fake.store.ops = &fake_ops;
+    world->fake.is_ready = true;
+    arena_init(&world->request.arena, HTTP_ARENA_MAX);
+    assert_int_equal(metrics_new(&world->metrics), 0);
+    assert_int_equal(api_new(settings, &world->fake.store, world->metrics, &world->api), 0);
+    assert_int_equal(api_serve(world->api, &world->server), 0);
+}
+
+static void world_release(struct world *world)
+{
+    arena_release(&world->request.arena);
+    api_free(world->api);
+    metrics_free(world->metrics);
+}
+
+/* Runs one request to its end; a POST if there is a body, else a GET. */
+static void ask(struct world *world, const char *pattern, const char *query, const char *body)
+{
+    struct http_request *request = &world->request;
+    const char *method = body ? "POST" : "GET";
+    struct arena arena = request->arena;
+    size_t i = 0;
+
+    arena_reset(&arena);
+    *request = (struct http_request){.method = method,
+                                     .path = pattern,
+                                     .route = pattern,
+                                     .query = query ? query : "",
+                                     .body = body ? body : "",
+                                     .param = "x",
+                                     .started_ns = clock_elapsed_ns(),
+                                     .arena = arena};
+    world->fake.done = NULL;
+    while (i < world->server.count && (strcmp(world->server.routes[i].pattern, pattern) != 0 ||
+                                       strcmp(world->server.routes[i].method, method) != 0))
+        i++;
+    assert_true(i < world->server.count);
+    world->server.routes[i].handler(request, world->server.routes[i].arg);
+    if (world->fake.done) {
+        assert_int_equal(request->answers, 0);
+        world->fake.done(world->fake.arg, world->fake.err, world->fake.err ? NULL : &world->fake.result);
+    }
+    assert_int_equal(request->answers, 1);
+    world->server.done(request, world->server.done_arg);
+}
+
+static void assert_answer(const struct world *world, int status, const char *part)
+{
+    if (world->request.status != status || !strstr(world->request.answer, part))
+        fail_msg("answered %d %s", world->request.status, world->request.answer);
+}
+
+#define ALLOCATE "/api/v1/allocate"
+#define SID_BODY "{\"call_sid\":\"CA1\"}"
+#define BUSY_TWIML "<Response><Say>All agents are &lt;busy&gt;</Say><Hangup/></Response>"
+
+static void allocate__gives_the_documented_answer(void **state UNUSED)
+{
+    struct world world;
+
+    world_init(&world, &plain_settings);
+    world.fake.result.allocate.call =
+        (struct call_info){.call_sid = "CA1", .pod = "pod-1", .pool = "pool:gold", .allocated_at_ms = 0};
+    ask(&world, ALLOCATE, NULL, SID_BODY);
+    assert_answer(&world, 200,
+                  "{\"success\":true,\"pod_name\":\"pod-1\","
+                  "\"ws_url\":\"wss://h/pod-1/twilio/order-confirmation/v2\",\"source_pool\":\"pool:gold\","
+                  "\"allocated_at\":\"1970-01-01T00:00:00Z\",\"was_existing\":false}");
+    assert_string_equal(world.fake.command.allocate.call_sid, "CA1");
+    assert_string_equal(world.fake.command.allocate.merchant_id, "");
+    assert_string_equal(world.fake.command.allocate.provider, "twilio");
+    world_release(&world);
+}
+
+static void allocate__a_store_that_fails_is_unavailable(void **state UNUSED)
+{
+    struct world world;
+
+    world_init(&world, &plain_settings);
+    world.fake.err = -EIO;
+    ask(&world, ALLOCATE, NULL, SID_BODY);
+    assert_answer(&world, 503,
+                  "{\"success\":false,\"error\":\"store unavailable\",\"code\":\"unavailable\"}");
+    assert_string_equal(world.request.retry_after, "1");
+    world.fake.err = 0;
+    world.fake.refuse = -ENOSPC;
+    ask(&world, ALLOCATE, NULL, SID_BODY);
+    assert_answer(&world, 503, "\"code\":\"unavailable\"");
+    world_release(&world);
+}
+
+static void every_route__a_store_that_fails_is_unavailable(void **state UNUSED)
+{
+    static const char *const looks[] = {"/api/v1/status", "/api/v1/pods",          "/api/v1/pod/{name}",
+                                        "/api/v1/calls",  "/api/v1/call/{sid}",    "/api/v1/merchants",
+                                        "/api/v1/tiers",  "/api/v1/merchants/{id}"};
+    static const char *const changes[][2] = {
+        {"/api/v1/release", SID_BODY},
+        {"/api/v1/renew", SID_BODY},
+        {"/api/v1/drain", "{\"pod_name\":\"p\"}"},
+        {"/api/v1/undrain", "{\"pod_name\":\"p\"}"},
+        {"/api/v1/pods", "{\"pod_name\":\"p\"}"},
+        {"/api/v1/pod/{name}/heartbeat", "{\"call_sids\":[]}"},
+    };
+    struct world world;
+
+    world_init(&world, &plain_settings);
+    world.fake.err = -ENOTCONN;
+    for (size_t i = 0; i < ARRAY_LEN(looks); i++) {
+        ask(&world, looks[i], NULL, NULL);
+        assert_answer(&world, 503, "\"code\":\"unavailable\"");
+    }
+    for (size_t i = 0; i < ARRAY_LEN(changes); i++) {
+        ask(&world, changes[i][0], NULL, changes[i][1]);
+        assert_answer(&world, 503, "\"code\":\"unavailable\"");
+        assert_string_equal(world.request.retry_after, "1");
+    }
+    world_release(&world);
+}
+
+static void webhooks__a_store_that_fails_is_told_to_the_caller(void **state UNUSED)
+{
+    struct world world;
+
+    world_init(&world, &plain_settings);
+    world.fake.err = -ETIMEDOUT;
+    ask(&world, "/api/v1/twilio/allocate", NULL, "CallSid=CA1");
+    assert_answer(&world, 200, BUSY_TWIML);
+    ask(&world, "/api/v1/plivo/allocate", "CallUUID=u", NULL);
+    assert_answer(&world, 200, "<Response><Speak>All agents are &lt;busy&gt;</Speak><Hangup/></Response>");
+    ask(&world, "/api/v1/exotel/allocate", "CallSid=CA1", NULL);
+    assert_answer(&world, 503, "\"code\":\"unavailable\"");
+    assert_string_not_equal(world.request.retry_after, "");
+    world_release(&world);
+}
+
+static void webhooks__fallback_url_saves_the_call(void **state UNUSED)
+{
+    struct api_settings settings = plain_settings;
+    struct world world;
+
+    settings.fallback_ws_url = "wss://fallback/a&b";
+    world_init(&world, &settings);
+    for (int i = 0; i < 2; i++) {
+        world.fake.err = i == 0 ? -EIO : 0;
+        world.fake.result.outcome = OUTCOME_NO_PODS;
+        ask(&world, "/api/v1/twilio/allocate", NULL, "CallSid=CA1");
+        assert_answer(&world, 200, "<Stream url=\"wss://fallback/a&amp;b\"/>");
+        ask(&world, "/api/v1/plivo/allocate", "CallUUID=u", NULL);
+        assert_answer(&world, 200, ">wss://fallback/a&amp;b</Stream>");
+        ask(&world, "/api/v1/exotel/allocate", "CallSid=CA1", NULL);
+        assert_answer(&world, 200, "{\"url\":\"wss://fallback/a&b\"}");
+        /* Clients of the JSON API have a fallback of their own. */
+        ask(&world, ALLOCATE, NULL, SID_BODY);
+        assert_int_equal(world.request.status, 503);
+    }
+    world_release(&world);
+}
+
+static void webhooks__body_wins_for_the_call_and_query_for_the_rest(void **state UNUSED)
+{
+    struct world world;
+
+    world_init(&world, &plain_settings);
+    world.fake.result.outcome = OUTCOME_NO_PODS;
+    ask(&world, "/api/v1/twilio/allocate", "CallSid=query&merchant_id=query",
+        "CallSid=body&merchant_id=body");
+    assert_string_equal(world.fake.command.allocate.call_sid, "body");
+    assert_string_equal(world.fake.command.allocate.merchant_id, "query");
+    ask(&world, "/api/v1/exotel/allocate", "CallSid=query", " {\"CallSid\":\"json\",\"reseller_id\":\"r\"}");
+    assert_string_equal(world.fake.command.allocate.call_sid, "json");
+    assert_string_equal(world.fake.command.allocate.merchant_id, "r");
+    world_release(&world);
+}
+
+static void allocate__refusal_is_logged_with_what_stood_in_the_way(void **state UNUSED)
+{
+    struct refusal_step steps[] = {
+        {.pool = "gold", .is_configured = true, .pods = 1, .by_state = {[POD_BUSY] = 1}},
+        {.pool = "standard",
+         .is_configured = true,
+         .pods = 3,
+         .by_state = {[POD_BUSY] = 2, [POD_DRAINING] = 1}},
+        {.pool = "empty", .is_configured = true},
+        {.pool = "merchant:9shines"},
+    };
+    struct refusal refusal = {.steps = steps, .count = ARRAY_LEN(steps)};
+    FILE *file = tmpfile();
+    char text[4096] = "";
+    struct world world;
+
+    assert_non_null(file);
+    world_init(&world, &plain_settings);
+    world.fake.result.outcome = OUTCOME_NO_PODS;
+    world.fake.result.allocate.refusal = &refusal;
+    log_flush();
+    log_set_fd(fileno(file));
+    ask(&world, ALLOCATE, NULL, "{\"call_sid\":\"CA1\",\"merchant_id\":\"m\"}");
+    log_flush();
+    assert_answer(&world, 503, "{\"success\":false,\"error\":\"no pods available\",\"code\":\"no_pods\"}");
+    assert_string_not_equal(world.request.retry_after, "");
+    log_set_fd(-1);
+    rewind(file);
+    assert_true(fread(text, 1, sizeof(text) - 1, file) > 0);
+    fclose(file);
+    assert_non_null(strstr(text, "\"level\":\"warn\""));
+    assert_non_null(strstr(text, "\"chain\":\"gold: 1 busy; standard: 2 busy, 1 draining; empty: no pods; "
+                                 "merchant:9shines: not configured\""));
+    assert_ptr_equal(strchr(text, '\n'), strrchr(text, '\n')); /* one line for one event */
+    world_release(&world);
+}
+
+static void merchants__a_text_that_is_no_json_does_not_break_the_answer(void **state UNUSED)
+{
+    const char *ids[] = {"good", "broken", "bytes"};
+    const char *texts[] = {"{\"tier\":\"gold\"}", "{\"tier\":", "\"\xff\""};
+    struct world world;
+
+    world_init(&world, &plain_settings);
+    world.fake.result.merchants.ids = (struct name_array){ids, 3};
+    world.fake.result.merchants.texts = (struct name_array){texts, 3};
+    ask(&world, "/api/v1/merchants", NULL, NULL);
+    assert_answer(&world, 200,
+                  "{\"merchants\":{\"good\":{\"tier\":\"gold\"},\"broken\":\"{\\\"tier\\\":\","
+                  "\"bytes\":\"\\\"\xef\xbf\xbd\\\"\"}}");
+    world_release(&world);
+}
+
+static void ready__says_why_it_is_not(void **state UNUSED)
+{
+    struct world world;
+
+    world_init(&world, &plain_settings);
+    ask(&world, "/ready", NULL, NULL);
+    assert_answer(&world, 200, "{\"status\":\"ready\"}");
+    world.fake.is_ready = false;
+    ask(&world, "/ready", NULL, NULL);
+    assert_answer(&world, 503, "{\"status\":\"not ready\",\"reason\":\"the disk is full\"}");
+    ask(&world, "/health", NULL, NULL);
+    assert_answer(&world, 200, "{\"status\":\"ok\"}");
+    world.fake.is_ready = true;
+    api_set_stopping(world.api);
+    ask(&world, "/api/v1/ready", NULL, NULL);
+    assert_answer(&world, 503, "\"status\":\"not ready\"");
+    assert_int_equal(world.fake.commands, 0);
+    world_release(&world);
+}
+
+static void metrics__are_there_when_the_store_is_not(void **state UNUSED)
+{
+    struct world world;
+
+    world_init(&world, &plain_settings);
+    world.fake.err = -ENOTCONN;
+    world.fake.is_ready = false;
+    ask(&world, ALLOCATE, NULL, SID_BODY);
+    ask(&world, "/metrics", NULL, NULL);
+    assert_answer(&world, 200, "\nsmart_router_store_up 0\n");
+    assert_answer(&world, 200, "\nsmart_router_store_errors_total 2\n");
+    assert_answer(&world, 200, "\nsmart_router_http_connections{listener=\"http\"} 3\n");
+    assert_answer(&world, 200,
+                  "\nsmart_router_allocations_total{pool=\"none\",status=\"storage_error\"} 1\n");
+    assert_answer(&world, 200,
+                  "\nhttp_requests_total{method=\"POST\",endpoint=\"/api/v1/allocate\",status=\"503\"} 1\n");
+    /* Nobody knows how many calls there are: no value is better than a wrong one. */
+    assert_null(strstr(world.request.answer, "\nsmart_router_active_calls "));
+    world_release(&world);
+}
+
+static void head__never_takes_a_pod(void **state UNUSED)
+{
+    struct world world;
+
+    world_init(&world, &plain_settings);
+    for (size_t i = 0; i < world.server.count; i++) {
+        if (strcmp(world.server.routes[i].pattern, "/api/v1/twilio/allocate") != 0)
+            continue;
+        world.request = (struct http_request){.method = "HEAD",
+                                              .path = "/",
+                                              .route = "/api/v1/twilio/allocate",
+                                              .query = "CallSid=CA1",
+                                              .body = "",
+                                              .arena = world.request.arena};
+        world.server.routes[i].handler(&world.request, world.server.routes[i].arg);
+        assert_int_equal(world.request.status, 405);
+    }
+    assert_int_equal(world.fake.commands, 0);
+    world_release(&world);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(allocate__gives_the_documented_answer),
+        cmocka_unit_test(allocate__a_store_that_fails_is_unavailable),
+        cmocka_unit_test(every_route__a_store_that_fails_is_unavailable),
+        cmocka_unit_test(webhooks__a_store_that_fails_is_told_to_the_caller),
+        cmocka_unit_test(webhooks__fallback_url_saves_the_call),
+        cmocka_unit_test(webhooks__body_wins_for_the_call_and_query_for_the_rest),
+        cmocka_unit_test(allocate__refusal_is_logged_with_what_stood_in_the_way),
+        cmocka_unit_test(merchants__a_text_that_is_no_json_does_not_break_the_answer),
+        cmocka_unit_test(ready__says_why_it_is_not),
+        cmocka_unit_test(metrics__are_there_when_the_store_is_not),
+        cmocka_unit_test(head__never_takes_a_pod),
+    };
+
+    log_configure(LOG_WARN, LOG_JSON);
+    log_set_fd(-1); /* nowhere: the failures are part of the tests */
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

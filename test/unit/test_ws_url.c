@@ -1,0 +1,145 @@
+/* test_ws_url.c - the URL at which a call reaches its pod. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include <cmocka.h>
+
+#include "api/api.h"
+#include "api/ws_url.h"
+
+#define DEFAULT_TEMPLATE                                                                                     \
+    "{base}/ws/pod/{pod}/agent/voice/breeze-buddy/{provider}/callback/{template}{flow_suffix}"
+
+static const struct ws_url_values ordinary = {
+    .pod = "voice-agent-0",
+    .provider = "twilio",
+    .template = "order-confirmation",
+    .flow = "v2",
+    .call_sid = "CA1",
+    .merchant = "",
+};
+
+static void assert_url(const char *url_template, const char *base, const struct ws_url_values *values,
+                       const char *expected)
+{
+    struct ws_url *url = NULL;
+    struct strbuf buf;
+
+    assert_int_equal(ws_url_new(url_template, base, &url), 0);
+    strbuf_init(&buf, NULL, WS_URL_MAX);
+    ws_url_write(url, values, &buf);
+    assert_string_equal(buf.data ? buf.data : "", expected);
+    strbuf_release(&buf);
+    ws_url_free(url);
+}
+
+static void write__default_template_gives_the_agents_path(void **state UNUSED)
+{
+    struct ws_url_values values = ordinary;
+
+    assert_url(DEFAULT_TEMPLATE, "wss://example.com", &values,
+               "wss://example.com/ws/pod/voice-agent-0/agent/voice/breeze-buddy/twilio/callback/"
+               "order-confirmation/v2");
+    values.flow = "v1";
+    assert_url(DEFAULT_TEMPLATE, "wss://example.com", &values,
+               "wss://example.com/ws/pod/voice-agent-0/agent/voice/breeze-buddy/twilio/callback/"
+               "order-confirmation");
+}
+
+static void write__every_value_is_percent_encoded(void **state UNUSED)
+{
+    struct ws_url_values values = ordinary;
+
+    values.template = "a/b c?d#e%\"<\xff\xf0\x9f\x98\x80";
+    values.call_sid = "CA:1@x+y=z";
+    values.merchant = "m/1";
+    assert_url("{base}/{template}/{call_sid}/{merchant}", "ws://h", &values,
+               "ws://h/a%2Fb%20c%3Fd%23e%25%22%3C%FF%F0%9F%98%80/CA%3A1%40x%2By%3Dz/m%2F1");
+}
+
+static void write__a_flow_is_never_written_itself(void **state UNUSED)
+{
+    struct ws_url_values values = ordinary;
+
+    values.flow = "/v2/../../x";
+    assert_url("{base}{flow_suffix}", "ws://h", &values, "ws://h");
+}
+
+static void write__base_with_a_slash_gives_one_slash(void **state UNUSED)
+{
+    assert_url("{base}/{pod}", "ws://h/", &ordinary, "ws://h/voice-agent-0");
+    assert_url("{base}{pod}", "ws://h/", &ordinary, "ws://h/voice-agent-0");
+}
+
+static void write__same_placeholder_may_come_twice(void **state UNUSED)
+{
+    assert_url("{pod}.{pod}", "", &ordinary, "voice-agent-0.voice-agent-0");
+}
+
+static void assert_refused(const char *url_template, const char *sentence)
+{
+    struct ws_url *url = NULL;
+    char error[256] = "";
+
+    assert_false(api_check_template(url_template, error, sizeof(error)));
+    assert_non_null(strstr(error, sentence));
+    assert_int_equal(ws_url_new(url_template, "ws://h", &url), -EINVAL);
+    assert_null(url);
+}
+
+static void check__refuses_what_cannot_be_filled_in(void **state UNUSED)
+{
+    char long_template[WS_URL_TEMPLATE_MAX + 2];
+
+    assert_refused("", "1 to 1024");
+    assert_refused("{base}/{nothing}", "{nothing} is not a placeholder");
+    assert_refused("{base}/{pod", "'{' has no '}'");
+    assert_refused("{base}/{{pod}}", "'{' has no '}'");
+    assert_refused("{base}/pod}", "'}' has no '{'");
+    assert_refused("{base}/{}", "{} is not a placeholder");
+    assert_refused("{base}/{POD}", "{POD} is not a placeholder");
+    assert_refused("{base}/a b", "no spaces");
+    assert_refused("{base}/\n", "no spaces");
+    assert_refused("{base}/{ticket}/{pod}", "{ticket} is not supported by this version");
+    memset(long_template, 'x', sizeof(long_template));
+    long_template[sizeof(long_template) - 1] = '\0';
+    assert_refused(long_template, "1 to 1024");
+}
+
+static void check__refuses_too_many_placeholders(void **state UNUSED)
+{
+    char text[(WS_URL_FIELDS_MAX + 1) * 5 + 1];
+    char error[256];
+
+    for (size_t i = 0; i <= WS_URL_FIELDS_MAX; i++)
+        memcpy(text + i * 5, "{pod}", 6);
+    assert_false(api_check_template(text, error, sizeof(error)));
+    text[WS_URL_FIELDS_MAX * 5] = '\0';
+    assert_true(api_check_template(text, error, sizeof(error)));
+}
+
+static void check__takes_the_default(void **state UNUSED)
+{
+    char error[256];
+
+    assert_true(api_check_template(DEFAULT_TEMPLATE, error, sizeof(error)));
+    assert_true(api_check_template("{base}/x/{call_sid}/{merchant}", error, sizeof(error)));
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(write__default_template_gives_the_agents_path),
+        cmocka_unit_test(write__every_value_is_percent_encoded),
+        cmocka_unit_test(write__a_flow_is_never_written_itself),
+        cmocka_unit_test(write__base_with_a_slash_gives_one_slash),
+        cmocka_unit_test(write__same_placeholder_may_come_twice),
+        cmocka_unit_test(check__refuses_what_cannot_be_filled_in),
+        cmocka_unit_test(check__refuses_too_many_placeholders),
+        cmocka_unit_test(check__takes_the_default),
+    };
+
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

@@ -1,0 +1,547 @@
+#include "http/connection.h"
+
+#include <stdlib.h>
+
+static void connection_format_peer(struct http_connection *connection)
+{
+    struct sockaddr_storage address;
+    int len = sizeof(address);
+    const struct sockaddr_in6 *six = (const struct sockaddr_in6 *)&address;
+
+    connection->peer[0] = '\0';
+    if (uv_tcp_getpeername(connection->tcp, (struct sockaddr *)&address, &len))
+        return;
+    if (address.ss_family == AF_INET)
+        (void)uv_ip4_name((const struct sockaddr_in *)&address, connection->peer, sizeof(connection->peer));
+    else if (IN6_IS_ADDR_V4MAPPED(&six->sin6_addr))
+        (void)uv_inet_ntop(AF_INET, &six->sin6_addr.s6_addr[12], connection->peer, sizeof(connection->peer));
+    else
+        (void)uv_ip6_name(six, connection->peer, sizeof(connection->peer));
+}
+
+struct http_connection *connection_new(struct http_server *server, uv_tcp_t *tcp)
+{
+    struct http_connection *connection = calloc(1, sizeof(*connection));
+
+    if (!connection)
+        return NULL;
+    connection->magic = CONNECTION_MAGIC;
+    connection->server = server;
+    connection->tcp = tcp;
+    tcp->data = connection;
+    list_init(&connection->wait_link);
+    list_init(&connection->ready_link);
+    list_append(&server->all, &connection->link);
+    server->objects++;
+    parser_init(connection);
+    connection_format_peer(connection);
+    (void)uv_tcp_nodelay(tcp, 1);
+    return connection;
+}
+
+static bool connection_is_busy(const struct http_connection *connection)
+{
+    return connection->request && connection->request->state != REQUEST_READING;
+}
+
+static void connection_drop_buffer(struct http_connection *connection)
+{
+    if (!connection->buffer)
+        return;
+    if (connection->room == CONNECTION_BUFFER)
+        server_give_buffer(connection->server, connection->buffer);
+    else
+        free(connection->buffer);
+    connection->buffer = NULL;
+    connection->room = 0;
+    connection->start = 0;
+    connection->parsed = 0;
+    connection->len = 0;
+}
+
+static void connection_free(struct http_connection *connection)
+{
+    struct http_server *server = connection->server;
+
+    assert(!connection->tcp);
+    assert(!connection->request);
+
+    connection_drop_buffer(connection);
+    list_remove(&connection->link);
+    list_remove(&connection->wait_link);
+    list_remove(&connection->ready_link);
+    connection->magic = 0;
+    free(connection);
+    server_lost_object(server);
+}
+
+void connection_await(struct http_connection *connection, enum http_wait wait)
+{
+    struct http_server *server = connection->server;
+
+    list_remove(&connection->wait_link);
+    connection->wait = wait;
+    if (wait == WAIT_NONE || connection_is_gone(connection))
+        return;
+    connection->deadline_ms = uv_now(server->loop) + server->wait_ms[wait];
+    list_append(&server->waiting[wait], &connection->wait_link);
+}
+
+/*
+ * The request has been answered, or never will be: tells on_done and gives it back. Returns false if the
+ * connection is gone.
+ */
+static bool connection_finish(struct http_connection *connection)
+{
+    struct http_server *server = connection->server;
+    struct http_request *request = connection->request;
+    bool was_refused = request->refuse_status != 0;
+    bool close = request->close;
+
+    if (request->on_close) {
+        void (*on_close)(void *arg) = TAKE(request->on_close);
+
+        on_close(request->on_close_arg);
+    }
+    if (request->state != REQUEST_READING && server->on_done)
+        server->on_done(request, server->on_done_arg);
+    http_request_put(request);
+    connection->request = NULL;
+    if (!connection->tcp) {
+        connection_free(connection);
+        return false;
+    }
+    if (connection->is_closing)
+        return false;
+    if (close && (was_refused || connection->parsed < connection->len))
+        connection_linger(connection);
+    else if (close)
+        connection_close(connection);
+    if (close) {
+        connection_drop_buffer(connection);
+        return false;
+    }
+    connection->start = connection->parsed;
+    if (connection->start == connection->len)
+        connection_drop_buffer(connection);
+    return true;
+}
+
+static void connection_closed(uv_handle_t *handle)
+{
+    struct http_connection *connection = handle->data;
+    struct http_request *request = connection->request;
+
+    assert(connection->magic == CONNECTION_MAGIC);
+    connection->tcp = NULL;
+    free(handle);
+    server_lost_socket(connection->server, connection);
+    if (!request) {
+        connection_free(connection);
+        return;
+    }
+    /* A handler that still works keeps its request; its answer will go nowhere. */
+    if (request->state != REQUEST_WORKING)
+        (void)connection_finish(connection);
+}
+
+static void connection_leave_lists(struct http_connection *connection)
+{
+    connection->is_closing = true;
+    list_remove(&connection->wait_link);
+    list_remove(&connection->ready_link);
+}
+
+void connection_close(struct http_connection *connection)
+{
+    if (connection_is_gone(connection))
+        return;
+    connection_leave_lists(connection);
+    uv_close((uv_handle_t *)connection->tcp, connection_closed);
+}
+
+void connection_reset(struct http_connection *connection)
+{
+    if (connection_is_gone(connection))
+        return;
+    connection_leave_lists(connection);
+    if (uv_tcp_close_reset(connection->tcp, connection_closed))
+        uv_close((uv_handle_t *)connection->tcp, connection_closed);
+}
+
+static void connection_shut(uv_shutdown_t *shutdown, int status UNUSED)
+{
+    free(shutdown);
+}
+
+void connection_linger(struct http_connection *connection)
+{
+    uv_shutdown_t *shutdown;
+
+    if (connection_is_gone(connection))
+        return;
+    shutdown = connection->has_eof ? NULL : malloc(sizeof(*shutdown));
+    if (!shutdown) {
+        connection_close(connection);
+        return;
+    }
+    connection->is_lingering = true;
+    if (uv_shutdown(shutdown, (uv_stream_t *)connection->tcp, connection_shut)) {
+        free(shutdown);
+        connection_close(connection);
+        return;
+    }
+    connection_await(connection, WAIT_LINGER);
+    if (connection->is_paused)
+        connection_start(connection);
+}
+
+/* Gives the request to its handler, or answers it when there is none. */
+static void connection_dispatch(struct http_connection *connection)
+{
+    struct http_server *server = connection->server;
+    struct http_request *request = connection->request;
+    const char *method_name = llhttp_method_name((llhttp_method_t)request->method);
+    enum router_method method = request->method == HTTP_POST  ? ROUTER_POST
+                                : request->method == HTTP_GET ? ROUTER_GET
+                                                              : router_method_of(method_name);
+    struct slice path = http_request_path(request);
+    char allow[ROUTER_ALLOW_MAX];
+    int rc;
+
+    request->state = REQUEST_WORKING;
+    if (request->id_len == 0)
+        http_request_make_id(request);
+    if (request->method == HTTP_CONNECT || path.data[0] != '/') {
+        /* A proxy's request, or one for the server as a whole: nothing here answers those. */
+        request->close = true;
+        request->match.allowed = server->router.methods;
+        rc = -ENOTSUP;
+    } else {
+        rc = router_find(&server->router, method, path, &request->arena, &request->match);
+    }
+    switch (rc) {
+    case 0:
+        request->match.route->handler(request, request->match.route->arg);
+        break;
+    case -ENOENT:
+        http_respond_error(request, 404, "no such path");
+        break;
+    case -ENOTSUP:
+        router_format_allow(request->match.allowed, allow);
+        http_response_header(request, "Allow", allow);
+        http_respond_error(request, 405, "method not allowed");
+        break;
+    case -EINVAL:
+        http_respond_error(request, 400, "malformed path");
+        break;
+    default:
+        http_respond_error(request, 503, "out of memory");
+        break;
+    }
+}
+
+/* What the connection waits for, now that nothing more can be done. */
+static void connection_settle(struct http_connection *connection, bool header_was_done)
+{
+    struct http_request *request = connection->request;
+
+    if (connection_is_busy(connection)) {
+        /* The buffer must not move under the handler's feet: when it is full, the client has to wait. */
+        if (connection->len == connection->room && !connection->is_paused) {
+            connection->is_paused = true;
+            (void)uv_read_stop((uv_stream_t *)connection->tcp);
+        }
+        if (request->state == REQUEST_WORKING)
+            connection_await(connection, WAIT_NONE);
+        return;
+    }
+    if (connection->has_eof || (!request && connection->server->is_draining)) {
+        connection_close(connection);
+        return;
+    }
+    if (connection->is_paused)
+        connection_start(connection);
+    if (!request)
+        connection_await(connection, WAIT_IDLE);
+    else if (connection->wait != WAIT_READ || request->header_done != header_was_done)
+        connection_await(connection, WAIT_READ); /* the body gets as long again as the header */
+}
+
+/* Parses and dispatches until the client owes something or a handler does. Must be its caller's last act. */
+static void connection_process(struct http_connection *connection)
+{
+    bool header_was_done = connection->request && connection->request->header_done;
+
+    assert(!connection->is_processing);
+    connection->is_processing = true;
+    while (!connection_is_busy(connection) && connection->parsed < connection->len) {
+        struct http_request *request = connection->request;
+        int rc;
+
+        if (!request) {
+            request = connection->request = http_request_get(connection);
+            header_was_done = false;
+        }
+        if (!request) {
+            connection_close(connection);
+            break;
+        }
+        rc = parser_run(connection);
+        if (rc == 0 || connection->is_closing)
+            break;
+        if (rc < 0)
+            http_refuse(request, request->refuse_status, request->refuse_message);
+        else
+            connection_dispatch(connection);
+        if (request->state != REQUEST_SENT && request->state != REQUEST_UPGRADED)
+            break;
+        connection->is_processing = false;
+        if (!connection_finish(connection))
+            return;
+        connection->is_processing = true;
+        connection->wait = WAIT_NONE; /* the next request, if its start is here already, gets its full time */
+    }
+    connection->is_processing = false;
+    if (!connection->is_closing)
+        connection_settle(connection, header_was_done);
+}
+
+void connection_answered(struct http_connection *connection)
+{
+    assert(!connection->is_processing);
+    assert(connection->request->state == REQUEST_SENT);
+
+    if (!connection_finish(connection))
+        return;
+    if (connection->parsed < connection->len || connection->has_eof)
+        server_make_ready(connection->server, connection);
+    else
+        connection_settle(connection, false);
+}
+
+void connection_resume(struct http_connection *connection)
+{
+    struct http_request *request = connection->request;
+
+    if (!connection->tcp) {
+        (void)connection_finish(connection);
+        return;
+    }
+    if (request && request->state == REQUEST_ENDING) {
+        if (connection->writes > 0)
+            return; /* the last of them comes back here */
+        request->state = REQUEST_SENT;
+    }
+    if (request && request->state == REQUEST_SENT && !connection_finish(connection))
+        return;
+    connection_process(connection);
+}
+
+/*
+ * Room for more of a request that is being read: moves it to the front, or into a larger buffer. The checks
+ * of the parser keep every request below CONNECTION_BUFFER_MAX.
+ */
+static void connection_grow(struct http_connection *connection)
+{
+    const struct http_request *request = connection->request;
+    size_t used = connection->len - connection->start;
+    size_t parsed = connection->parsed - connection->start;
+    size_t wanted = used + CONNECTION_BUFFER / 2;
+    char *larger = NULL;
+
+    if (connection->room - connection->len >= CONNECTION_BUFFER / 8)
+        return;
+    if (request && request->header_done)
+        wanted = max_u64(wanted, request->header_len + request->content_length + 1);
+    if (wanted > connection->room && connection->room < CONNECTION_BUFFER_MAX) {
+        wanted = min_u64(max_u64(wanted, connection->room * 2), CONNECTION_BUFFER_MAX);
+        larger = malloc(wanted);
+    }
+    if (larger) {
+        memcpy(larger, connection->buffer + connection->start, used);
+        connection_drop_buffer(connection);
+        connection->buffer = larger;
+        connection->room = wanted;
+    } else {
+        memmove(connection->buffer, connection->buffer + connection->start, used);
+    }
+    connection->start = 0;
+    connection->parsed = parsed;
+    connection->len = used;
+}
+
+static void connection_alloc(uv_handle_t *handle, size_t suggested UNUSED, uv_buf_t *ret_buf)
+{
+    struct http_connection *connection = handle->data;
+
+    if (connection->is_lingering) {
+        *ret_buf = uv_buf_init(connection->server->scratch, SERVER_SCRATCH);
+        return;
+    }
+    if (!connection->buffer) {
+        connection->buffer = server_take_buffer(connection->server);
+        connection->room = connection->buffer ? CONNECTION_BUFFER : 0;
+    } else if (!connection_is_busy(connection)) {
+        connection_grow(connection);
+    }
+    *ret_buf = uv_buf_init(connection->buffer ? connection->buffer + connection->len : NULL,
+                           (unsigned)(connection->room - connection->len));
+}
+
+static void connection_read_failed(struct http_connection *connection, ssize_t error)
+{
+    struct http_request *request = connection->request;
+
+    bool is_owed = !list_is_empty(&connection->ready_link) ||
+                   (request && (request->state == REQUEST_WORKING || request->state == REQUEST_WRITING ||
+                                request->state == REQUEST_ENDING));
+
+    /* Who sends nothing more may still want the answer to what it has sent; a stream would have no end. */
+    if (error == UV_EOF && is_owed) {
+        connection->has_eof = true;
+        return;
+    }
+    connection_close(connection);
+}
+
+static void connection_read(uv_stream_t *stream, ssize_t count, const uv_buf_t *buf UNUSED)
+{
+    struct http_connection *connection = stream->data;
+
+    assert(connection->magic == CONNECTION_MAGIC);
+    if (count <= 0) {
+        if (connection->len == 0 && !connection->request)
+            connection_drop_buffer(connection);
+        if (count < 0)
+            connection_read_failed(connection, count);
+        return;
+    }
+    if (connection->is_lingering) {
+        connection->discarded += (size_t)count;
+        if (connection->discarded > CONNECTION_DISCARD_MAX)
+            connection_close(connection);
+        return;
+    }
+    connection->len += (size_t)count;
+    if (connection_is_busy(connection) || !list_is_empty(&connection->ready_link)) {
+        /* It waits its turn. */
+        if (connection->len == connection->room) {
+            connection->is_paused = true;
+            (void)uv_read_stop(stream);
+        }
+        return;
+    }
+    connection_process(connection);
+}
+
+void connection_start(struct http_connection *connection)
+{
+    connection->is_paused = false;
+    if (uv_read_start((uv_stream_t *)connection->tcp, connection_alloc, connection_read))
+        connection_close(connection);
+}
+
+void connection_expire(struct http_connection *connection)
+{
+    struct http_request *request = connection->request;
+
+    switch (connection->wait) {
+    case WAIT_READ:
+        assert(request && request->state == REQUEST_READING);
+        list_remove(&connection->wait_link);
+        connection->wait = WAIT_NONE;
+        request->refuse_status = 408;
+        connection->is_processing = true;
+        http_refuse(request, 408,
+                    request->header_done ? "the body took too long" : "the header took too long");
+        connection->is_processing = false;
+        if (request->state == REQUEST_SENT)
+            (void)connection_finish(connection);
+        break;
+    case WAIT_WRITE:
+        connection_reset(connection);
+        break;
+    default:
+        connection_close(connection);
+        break;
+    }
+}
+
+void connection_drain(struct http_connection *connection)
+{
+    if (!connection->request && !connection->is_lingering && connection->len == connection->parsed)
+        connection_close(connection);
+}
+
+struct connection_write {
+    uv_write_t write;
+    char data[];
+};
+
+static void connection_sent(uv_write_t *write, int status)
+{
+    struct http_connection *connection = write->data;
+    struct http_request *request = connection->request;
+    bool is_stream = request && (request->state == REQUEST_STREAMING || request->state == REQUEST_ENDING);
+
+    free(CONTAINER_OF(write, struct connection_write, write));
+    assert(connection->writes > 0);
+    connection->writes--;
+    if (connection_is_gone(connection))
+        return;
+    if (status < 0) {
+        connection_close(connection);
+        return;
+    }
+    if (is_stream)
+        connection_await(connection, connection->writes > 0 ? WAIT_WRITE : WAIT_NONE);
+    if (is_stream && request->state == REQUEST_ENDING)
+        server_make_ready(connection->server, connection);
+}
+
+void connection_send(struct http_connection *connection, const uv_buf_t *bufs, unsigned count)
+{
+    uv_stream_t *stream = (uv_stream_t *)connection->tcp;
+    struct connection_write *waiting;
+    size_t total = 0;
+    size_t skip;
+    size_t at = 0;
+    uv_buf_t rest;
+    int taken;
+
+    if (connection_is_gone(connection))
+        return;
+    for (unsigned i = 0; i < count; i++)
+        total += bufs[i].len;
+    taken = uv_try_write(stream, bufs, count);
+    if (taken < 0 && taken != UV_EAGAIN) {
+        connection_close(connection);
+        return;
+    }
+    skip = taken > 0 ? (size_t)taken : 0;
+    if (skip == total)
+        return;
+    waiting = malloc(sizeof(*waiting) + total - skip);
+    if (!waiting) {
+        connection_close(connection);
+        return;
+    }
+    for (unsigned i = 0; i < count; i++) {
+        size_t off = min_u64(skip, bufs[i].len);
+
+        memcpy(waiting->data + at, bufs[i].base + off, bufs[i].len - off);
+        at += bufs[i].len - off;
+        skip -= off;
+    }
+    waiting->write.data = connection;
+    rest = uv_buf_init(waiting->data, (unsigned)at);
+    if (uv_write(&waiting->write, stream, &rest, 1, connection_sent)) {
+        free(waiting);
+        connection_close(connection);
+        return;
+    }
+    connection->writes++;
+    if (connection->request && connection->request->state == REQUEST_STREAMING && connection->writes == 1)
+        connection_await(connection, WAIT_WRITE);
+}

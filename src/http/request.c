@@ -1,0 +1,204 @@
+#include "http/request.h"
+
+#include <stdlib.h>
+
+#include "base/clock.h"
+#include "http/connection.h"
+
+enum { REQUEST_ARENA_KEEP = 64 * 1024 };
+
+struct http_request *http_request_get(struct http_connection *connection)
+{
+    struct http_server *server = connection->server;
+    struct http_request *request = server->requests;
+
+    if (request) {
+        server->requests = request->next_free;
+        server->request_count--;
+    } else {
+        request = malloc(sizeof(*request));
+        if (!request)
+            return NULL;
+        arena_init(&request->arena, HTTP_ARENA_MAX);
+    }
+    /* Only what is read before it is written: the table of headers is large. */
+    request->connection = connection;
+    request->state = REQUEST_READING;
+    request->started_ns = clock_elapsed_ns();
+    request->step = PARSE_START;
+    request->has_method = false;
+    request->is_http_1_0 = false;
+    request->header_done = false;
+    request->is_chunked = false;
+    request->is_complete = false;
+    request->wants_upgrade = false;
+    request->is_head = false;
+    request->close = false;
+    request->target = (struct http_span){0, 0};
+    request->path = (struct http_span){0, 0};
+    request->query = (struct http_span){0, 0};
+    request->body = (struct http_span){0, 0};
+    request->header_len = 0;
+    request->content_length = 0;
+    request->trailer_len = 0;
+    request->header_count = 0;
+    request->refuse_status = 0;
+    request->refuse_message = NULL;
+    request->match.resource = NULL;
+    request->match.param_count = 0;
+    request->id_len = 0;
+    request->status = 0;
+    request->has_retry_after = false;
+    strbuf_init(&request->extra, &request->arena, HTTP_HEADER_MAX);
+    request->unsent = 0;
+    request->on_close = NULL;
+    return request;
+}
+
+void http_request_put(struct http_request *request)
+{
+    struct http_server *server = request->connection->server;
+
+    if (server->request_count >= SERVER_POOL_MAX) {
+        http_request_free(request);
+        return;
+    }
+    arena_reset(&request->arena);
+    if (request->arena.used > REQUEST_ARENA_KEEP)
+        arena_release(&request->arena);
+    request->next_free = server->requests;
+    server->requests = request;
+    server->request_count++;
+}
+
+void http_request_free(struct http_request *request)
+{
+    arena_release(&request->arena);
+    free(request);
+}
+
+struct slice http_request_span(const struct http_request *request, struct http_span span)
+{
+    const struct http_connection *connection = request->connection;
+
+    if (!connection->buffer)
+        return (struct slice){"", 0};
+    return (struct slice){connection->buffer + connection->start + span.at, span.len};
+}
+
+struct slice http_request_method(const struct http_request *request)
+{
+    return request->has_method ? slice_of(llhttp_method_name((llhttp_method_t)request->method)) : SLICE("");
+}
+
+struct slice http_request_path(const struct http_request *request)
+{
+    return http_request_span(request, request->path);
+}
+
+struct slice http_request_query(const struct http_request *request)
+{
+    return http_request_span(request, request->query);
+}
+
+struct slice http_request_body(const struct http_request *request)
+{
+    return http_request_span(request, request->body);
+}
+
+bool http_word_equals(struct slice text, const char *word, size_t word_len)
+{
+    if (text.len != word_len)
+        return false;
+    for (size_t i = 0; i < word_len; i++) {
+        char c = text.data[i];
+
+        if (c >= 'A' && c <= 'Z')
+            c |= 0x20;
+        if (c != word[i])
+            return false;
+    }
+    return true;
+}
+
+struct slice http_request_header(const struct http_request *request, const char *name)
+{
+    size_t len = strlen(name);
+
+    for (size_t i = 0; i < request->header_count; i++) {
+        const struct http_header *header = &request->headers[i];
+
+        if (header->name.len == len && http_word_equals(http_request_span(request, header->name), name, len))
+            return http_request_span(request, header->value);
+    }
+    return (struct slice){NULL, 0};
+}
+
+const char *http_request_param(const struct http_request *request, const char *name)
+{
+    for (size_t i = 0; i < request->match.param_count; i++)
+        if (slice_equals(request->match.params[i].name, name))
+            return request->match.params[i].value;
+    return NULL;
+}
+
+const char *http_request_route(const struct http_request *request)
+{
+    return request->match.resource ? request->match.resource->pattern : "";
+}
+
+const char *http_request_id(const struct http_request *request)
+{
+    return request->id;
+}
+
+struct arena *http_request_arena(struct http_request *request)
+{
+    return &request->arena;
+}
+
+const char *http_request_peer(const struct http_request *request)
+{
+    return request->connection->peer;
+}
+
+uint64_t http_request_started_ns(const struct http_request *request)
+{
+    return request->started_ns;
+}
+
+int http_request_status(const struct http_request *request)
+{
+    return request->status;
+}
+
+bool http_request_wants_upgrade(const struct http_request *request)
+{
+    return request->wants_upgrade;
+}
+
+void http_request_take_id(struct http_request *request, struct slice value)
+{
+    if (value.len == 0 || value.len > HTTP_REQUEST_ID_MAX)
+        return;
+    /* It goes into headers and logs: nothing that could end a quoted text there. */
+    for (size_t i = 0; i < value.len; i++)
+        if (value.data[i] <= ' ' || value.data[i] > '~' || value.data[i] == '"' || value.data[i] == '\\')
+            return;
+    memcpy(request->id, value.data, value.len);
+    request->id[value.len] = '\0';
+    request->id_len = value.len;
+}
+
+void http_request_make_id(struct http_request *request)
+{
+    static const char digits[] = "0123456789abcdef";
+    struct http_server *server = request->connection->server;
+    uint64_t number = server->id_next++;
+
+    memcpy(request->id, server->id_prefix, SERVER_ID_PREFIX);
+    for (size_t i = 0; i < SERVER_ID_DIGITS; i++)
+        request->id[SERVER_ID_PREFIX + i] = digits[number >> (4 * (SERVER_ID_DIGITS - 1 - i)) & 15];
+    request->id_len = SERVER_ID_PREFIX + SERVER_ID_DIGITS;
+    request->id[request->id_len] = '\0';
+}

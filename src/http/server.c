@@ -1,0 +1,426 @@
+#include "http/server.h"
+
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <sys/random.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "base/clock.h"
+#include "base/log.h"
+#include "http/connection.h"
+
+enum {
+    SERVER_BACKLOG = 4096,
+    SERVER_TICK_MIN_MS = 10,
+    SERVER_TICK_MAX_MS = 250,
+    SERVER_ACCEPT_LOG_MS = 1000,
+};
+
+static void server_choose_prefix(struct http_server *server)
+{
+    uint64_t number = 0;
+
+    if (getrandom(&number, sizeof(number), GRND_NONBLOCK) != (ssize_t)sizeof(number))
+        number = clock_wall_ms() * UINT64_C(0x9e3779b97f4a7c15);
+    for (size_t i = 0; i < SERVER_ID_PREFIX; i++)
+        server->id_prefix[i] = "0123456789abcdef"[number >> (4 * i) & 15];
+}
+
+static void server_set_waits(struct http_server *server)
+{
+    uint64_t shortest = SERVER_LINGER_MS;
+
+    server->wait_ms[WAIT_IDLE] = server->settings.idle_timeout_ms;
+    server->wait_ms[WAIT_READ] = server->settings.read_timeout_ms;
+    server->wait_ms[WAIT_WRITE] = server->settings.write_timeout_ms;
+    server->wait_ms[WAIT_LINGER] = SERVER_LINGER_MS;
+    for (unsigned i = 0; i < WAIT_COUNT; i++) {
+        list_init(&server->waiting[i]);
+        if (server->wait_ms[i] > 0)
+            shortest = min_u64(shortest, server->wait_ms[i]);
+    }
+    server->tick_ms = min_u64(max_u64(shortest / 8, SERVER_TICK_MIN_MS), SERVER_TICK_MAX_MS);
+}
+
+int http_server_new(uv_loop_t *loop, const struct http_settings *settings, struct http_server **ret_server)
+{
+    struct http_server *server;
+    int rc;
+
+    assert(settings->read_timeout_ms > 0 && settings->write_timeout_ms > 0 && settings->idle_timeout_ms > 0);
+    assert(settings->max_connections > 0);
+
+    server = calloc(1, sizeof(*server));
+    if (!server)
+        return -ENOMEM;
+    server->loop = loop;
+    server->settings = *settings;
+    router_init(&server->router);
+    list_init(&server->all);
+    list_init(&server->ready);
+    server_set_waits(server);
+    server_choose_prefix(server);
+    rc = uv_timer_init(loop, &server->timer);
+    assert(rc == 0);
+    rc = uv_idle_init(loop, &server->idle);
+    assert(rc == 0);
+    server->objects = 2;
+    server->timer.data = server;
+    server->idle.data = server;
+    /* A client that goes away while it is being answered is an error of that write, not of the process. */
+    (void)signal(SIGPIPE, SIG_IGN);
+    *ret_server = server;
+    return 0;
+}
+
+int http_server_route(struct http_server *server, const char *method, const char *pattern,
+                      http_handler_fn handler, void *arg)
+{
+    return router_add(&server->router, method, pattern, handler, arg);
+}
+
+void http_server_on_done(struct http_server *server, http_handler_fn fn, void *arg)
+{
+    server->on_done = fn;
+    server->on_done_arg = arg;
+}
+
+uint16_t http_server_port(const struct http_server *server)
+{
+    return server->port;
+}
+
+size_t http_server_connections(const struct http_server *server)
+{
+    return server->connections;
+}
+
+uint64_t http_server_refused(const struct http_server *server)
+{
+    return server->refused;
+}
+
+char *server_take_buffer(struct http_server *server)
+{
+    struct http_buffer *buffer = server->buffers;
+
+    if (!buffer)
+        return malloc(CONNECTION_BUFFER);
+    server->buffers = buffer->next;
+    server->buffer_count--;
+    return (char *)buffer;
+}
+
+void server_give_buffer(struct http_server *server, char *memory)
+{
+    struct http_buffer *buffer = (struct http_buffer *)(void *)memory;
+
+    if (server->buffer_count >= SERVER_POOL_MAX) {
+        free(memory);
+        return;
+    }
+    buffer->next = server->buffers;
+    server->buffers = buffer;
+    server->buffer_count++;
+}
+
+void server_refresh_date(struct http_server *server)
+{
+    uint64_t now_ms = uv_now(server->loop);
+    uint64_t wall_ms;
+    time_t seconds;
+    struct tm tm;
+
+    if (now_ms < server->date_until_ms)
+        return;
+    wall_ms = clock_wall_ms();
+    seconds = (time_t)(wall_ms / 1000);
+    gmtime_r(&seconds, &tm);
+    server->date_len =
+        strftime(server->date, sizeof(server->date), "Date: %a, %d %b %Y %H:%M:%S GMT\r\n", &tm);
+    server->date_until_ms = now_ms + 1000 - wall_ms % 1000;
+}
+
+static void server_run_ready(uv_idle_t *idle)
+{
+    struct http_server *server = idle->data;
+    struct list batch;
+
+    /* Who becomes ready meanwhile waits for the next turn, so that one client cannot hold the loop. */
+    list_init(&batch);
+    while (!list_is_empty(&server->ready)) {
+        struct list *link = server->ready.next;
+
+        list_remove(link);
+        list_append(&batch, link);
+    }
+    while (!list_is_empty(&batch)) {
+        struct list *link = batch.next;
+
+        list_remove(link);
+        connection_resume(LIST_ENTRY(link, struct http_connection, ready_link));
+    }
+    if (list_is_empty(&server->ready) && !uv_is_closing((uv_handle_t *)idle))
+        (void)uv_idle_stop(idle);
+}
+
+void server_make_ready(struct http_server *server, struct http_connection *connection)
+{
+    list_remove(&connection->ready_link);
+    list_append(&server->ready, &connection->ready_link);
+    if (!uv_is_active((uv_handle_t *)&server->idle))
+        (void)uv_idle_start(&server->idle, server_run_ready);
+}
+
+static void server_accept_one(struct http_server *server);
+
+static void server_tick(uv_timer_t *timer)
+{
+    struct http_server *server = timer->data;
+    uint64_t now_ms = uv_now(server->loop);
+
+    if (server->is_accept_pending)
+        server_accept_one(server);
+    for (unsigned i = 0; i < WAIT_COUNT; i++) {
+        struct list *waiting = &server->waiting[i];
+
+        while (!list_is_empty(waiting)) {
+            struct http_connection *first = LIST_ENTRY(waiting->next, struct http_connection, wait_link);
+
+            if (first->deadline_ms > now_ms)
+                break;
+            connection_expire(first);
+        }
+    }
+    if (list_is_empty(&server->all) && !server->is_accept_pending)
+        (void)uv_timer_stop(timer);
+}
+
+static void server_start_ticking(struct http_server *server)
+{
+    if (!uv_is_active((uv_handle_t *)&server->timer))
+        (void)uv_timer_start(&server->timer, server_tick, server->tick_ms, server->tick_ms);
+}
+
+static void server_socket_freed(uv_handle_t *handle)
+{
+    struct http_server *server = handle->data;
+
+    free(handle);
+    server_lost_object(server);
+}
+
+/* Too many connections: says so in one write, whatever the client asks. */
+static void server_refuse(struct http_server *server, uv_tcp_t *tcp)
+{
+    static const char body[] =
+        "{\"success\":false,\"error\":\"too many connections\",\"code\":\"unavailable\"}";
+    char answer[256];
+    int len = snprintf(answer, sizeof(answer),
+                       "HTTP/1.1 503 Service Unavailable\r\nContent-Type: application/json\r\n"
+                       "Content-Length: %zu\r\nRetry-After: 1\r\nConnection: close\r\n\r\n%s",
+                       sizeof(body) - 1, body);
+    uv_buf_t buf = uv_buf_init(answer, (unsigned)len);
+    struct http_connection *connection = NULL;
+
+    assert(len > 0 && (size_t)len < sizeof(answer));
+    server->refused++;
+    (void)uv_try_write((uv_stream_t *)tcp, &buf, 1);
+    if (server->refusing < SERVER_REFUSING_MAX)
+        connection = connection_new(server, tcp);
+    if (!connection) {
+        tcp->data = server;
+        server->objects++;
+        uv_close((uv_handle_t *)tcp, server_socket_freed);
+        return;
+    }
+    server->refusing++;
+    connection->is_over_limit = true;
+    connection_start(connection);
+    connection_linger(connection);
+}
+
+static void server_accept_one(struct http_server *server)
+{
+    uv_tcp_t *tcp = malloc(sizeof(*tcp));
+    struct http_connection *connection;
+
+    server->is_accept_pending = !tcp;
+    server_start_ticking(server);
+    if (!tcp)
+        return; /* libuv holds the socket; the timer tries again */
+    if (uv_tcp_init(server->loop, tcp)) {
+        free(tcp);
+        return;
+    }
+    if (uv_accept((uv_stream_t *)&server->listener, (uv_stream_t *)tcp)) {
+        tcp->data = server;
+        server->objects++;
+        uv_close((uv_handle_t *)tcp, server_socket_freed);
+        return;
+    }
+    connection = server->connections < server->settings.max_connections ? connection_new(server, tcp) : NULL;
+    if (!connection) {
+        server_refuse(server, tcp);
+        return;
+    }
+    server->connections++;
+    connection->is_counted = true;
+    connection_await(connection, WAIT_IDLE);
+    connection_start(connection);
+}
+
+static void server_incoming(uv_stream_t *listener, int status)
+{
+    struct http_server *server = listener->data;
+    uint64_t now_ms = uv_now(server->loop);
+
+    if (status == 0) {
+        server_accept_one(server);
+        return;
+    }
+    /* Out of descriptors: libuv takes the connection with the one it keeps in reserve and drops it. */
+    if (server->last_accept_error_ms == 0 || now_ms - server->last_accept_error_ms >= SERVER_ACCEPT_LOG_MS) {
+        server->last_accept_error_ms = now_ms;
+        log_warn("a connection could not be accepted", log_str("error", uv_strerror(status)));
+    }
+}
+
+static int server_bind(struct http_server *server, const struct sockaddr *address)
+{
+    int rc = uv_tcp_init(server->loop, &server->listener);
+
+    if (rc)
+        return rc;
+    server->has_listener = true;
+    server->listener.data = server;
+    server->objects++;
+    rc = uv_tcp_bind(&server->listener, address, 0);
+    if (rc == 0)
+        rc = uv_listen((uv_stream_t *)&server->listener, SERVER_BACKLOG, server_incoming);
+    return rc;
+}
+
+static bool server_has_ipv6(void)
+{
+    struct sockaddr_in6 any = {.sin6_family = AF_INET6, .sin6_addr = IN6ADDR_ANY_INIT};
+    int fd = socket(AF_INET6, SOCK_STREAM | SOCK_CLOEXEC, 0);
+    bool works;
+
+    if (fd < 0)
+        return false;
+    works = bind(fd, (struct sockaddr *)&any, sizeof(any)) == 0;
+    (void)close(fd);
+    return works;
+}
+
+int http_server_listen(struct http_server *server, uint16_t port)
+{
+    struct sockaddr_storage address = {0};
+    int len = sizeof(address);
+    int rc;
+
+    assert(!server->has_listener);
+
+    if (server_has_ipv6())
+        rc = uv_ip6_addr("::", port, (struct sockaddr_in6 *)&address);
+    else
+        rc = uv_ip4_addr("0.0.0.0", port, (struct sockaddr_in *)&address);
+    assert(rc == 0);
+    rc = server_bind(server, (struct sockaddr *)&address);
+    if (rc)
+        return rc;
+    rc = uv_tcp_getsockname(&server->listener, (struct sockaddr *)&address, &len);
+    if (rc)
+        return rc;
+    server->is_listening = true;
+    server->port = ntohs(address.ss_family == AF_INET6 ? ((struct sockaddr_in6 *)&address)->sin6_port
+                                                       : ((struct sockaddr_in *)&address)->sin_port);
+    return 0;
+}
+
+static void server_handle_closed(uv_handle_t *handle)
+{
+    server_lost_object(handle->data);
+}
+
+static void server_stop_listening(struct http_server *server)
+{
+    if (server->has_listener && !uv_is_closing((uv_handle_t *)&server->listener))
+        uv_close((uv_handle_t *)&server->listener, server_handle_closed);
+    server->is_listening = false;
+    server->is_accept_pending = false;
+}
+
+void http_server_drain(struct http_server *server)
+{
+    server->is_draining = true;
+    server_stop_listening(server);
+    LIST_FOR_EACH (link, &server->all) {
+        connection_drain(LIST_ENTRY(link, struct http_connection, link));
+    }
+}
+
+void server_lost_socket(struct http_server *server, struct http_connection *connection)
+{
+    if (connection->is_counted)
+        server->connections--;
+    if (connection->is_over_limit)
+        server->refusing--;
+    connection->is_counted = false;
+    connection->is_over_limit = false;
+    list_remove(&connection->wait_link);
+}
+
+static void server_free(struct http_server *server)
+{
+    void (*closed)(void *arg) = server->closed;
+    void *arg = server->closed_arg;
+
+    while (server->buffers) {
+        struct http_buffer *next = server->buffers->next;
+
+        free(server->buffers);
+        server->buffers = next;
+    }
+    while (server->requests) {
+        struct http_request *next = server->requests->next_free;
+
+        http_request_free(server->requests);
+        server->requests = next;
+    }
+    router_release(&server->router);
+    free(server);
+    if (closed)
+        closed(arg);
+}
+
+void server_lost_object(struct http_server *server)
+{
+    assert(server->objects > 0);
+    server->objects--;
+    if (!server->is_closing)
+        return;
+    /* The idle handle goes last: until then somebody may still become ready. */
+    if (server->objects == 1 && !uv_is_closing((uv_handle_t *)&server->idle))
+        uv_close((uv_handle_t *)&server->idle, server_handle_closed);
+    if (server->objects == 0)
+        server_free(server);
+}
+
+void http_server_close(struct http_server *server, void (*closed)(void *arg), void *arg)
+{
+    assert(!server->is_closing);
+
+    server->is_closing = true;
+    server->is_draining = true;
+    server->closed = closed;
+    server->closed_arg = arg;
+    server_stop_listening(server);
+    uv_close((uv_handle_t *)&server->timer, server_handle_closed);
+    LIST_FOR_EACH (link, &server->all) {
+        connection_close(LIST_ENTRY(link, struct http_connection, link));
+    }
+}

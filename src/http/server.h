@@ -1,0 +1,100 @@
+/*
+ * server.h - what the connections of one server share. Internal to the room.
+ */
+#ifndef HTTP_SERVER_H
+#define HTTP_SERVER_H
+
+#include <llhttp.h>
+
+#include "base/list.h"
+#include "http/http.h"
+#include "http/router.h"
+
+struct http_connection;
+
+/* What a connection waits for. Each has one fixed limit, so that appending keeps the lists in order. */
+enum http_wait {
+    WAIT_NONE, /* a handler works; it has its own limits */
+    WAIT_IDLE,
+    WAIT_READ,
+    WAIT_WRITE,
+    WAIT_LINGER,
+    WAIT_COUNT,
+};
+
+enum {
+    SERVER_POOL_MAX = 256,      /* buffers, and requests, kept for the next use */
+    SERVER_SCRATCH = 64 * 1024, /* to build answers in, and to read into what nobody wants */
+    SERVER_REFUSING_MAX = 64,   /* connections over the limit that may still read their 503 */
+    SERVER_LINGER_MS = 2000,
+    SERVER_DATE_MAX = 64,
+    SERVER_ID_PREFIX = 12, /* random digits of this process, in front of every id it makes */
+    SERVER_ID_DIGITS = 12,
+};
+
+struct http_buffer {
+    struct http_buffer *next;
+};
+
+struct http_server {
+    uv_loop_t *loop;
+    struct http_settings settings;
+    struct router router;
+    llhttp_settings_t parser_settings;
+    http_handler_fn on_done;
+    void *on_done_arg;
+
+    uv_tcp_t listener;
+    uv_timer_t timer; /* runs while there are connections */
+    uv_idle_t idle;   /* runs while somebody is ready */
+    bool has_listener;
+    bool is_listening;
+    bool is_accept_pending;
+    bool is_draining;
+    bool is_closing;
+    uint16_t port;
+    uint64_t last_accept_error_ms;
+
+    struct list all;
+    struct list waiting[WAIT_COUNT];
+    uint64_t wait_ms[WAIT_COUNT];
+    uint64_t tick_ms;
+    struct list ready;
+
+    size_t connections; /* open and within the limit */
+    size_t refusing;
+    size_t objects; /* connections and handles that must go before the server is freed */
+    uint64_t refused;
+
+    struct http_buffer *buffers;
+    size_t buffer_count;
+    struct http_request *requests;
+    size_t request_count;
+
+    char id_prefix[SERVER_ID_PREFIX + 1];
+    uint64_t id_next;
+    uint64_t date_until_ms; /* uv_now */
+    size_t date_len;
+    char date[SERVER_DATE_MAX]; /* "Date: ...\r\n" */
+
+    void (*closed)(void *arg);
+    void *closed_arg;
+    char scratch[SERVER_SCRATCH];
+};
+
+/* A buffer of CONNECTION_BUFFER bytes; NULL: no memory. */
+char *server_take_buffer(struct http_server *server);
+void server_give_buffer(struct http_server *server, char *buffer);
+
+/* Calls connection_resume when the loop comes round: for what must not happen inside a caller's call. */
+void server_make_ready(struct http_server *server, struct http_connection *connection);
+
+/* Brings `date` up to date. */
+void server_refresh_date(struct http_server *server);
+
+/* A connection's socket has closed, or was taken away. */
+void server_lost_socket(struct http_server *server, struct http_connection *connection);
+/* A connection, or a handle of the server, is gone. May free the server. */
+void server_lost_object(struct http_server *server);
+
+#endif

@@ -1,0 +1,58 @@
+#include "store/embedded/bound.h"
+
+#include "core/tiers.h"
+
+enum {
+    BOUND_CALL = CALL_SID_MAX + POD_NAME_MAX + POOL_LABEL_MAX + MERCHANT_ID_MAX + PROVIDER_MAX + 32,
+    BOUND_CALL_GONE = CALL_SID_MAX + 4,
+    BOUND_RENEWED = CALL_SID_MAX + 16,
+    BOUND_POD = POD_NAME_MAX + ADDRESS_MAX + INCARNATION_MAX + POOL_LABEL_MAX + 32,
+    BOUND_SMALL = 2 * (BOUND_CALL + BOUND_POD),
+    BOUND_POD_CALLS = TIER_CONCURRENT_MAX * BOUND_CALL_GONE,
+};
+
+static size_t bound_text(const char *text)
+{
+    return text ? strlen(text) : 0;
+}
+
+/* Most clusters have names far below the limits, and a sync has as many as there are pods. */
+static size_t bound_sync(const struct command *command, const struct core *core)
+{
+    size_t bound = core_pod_count(core) * BOUND_POD + core_call_count(core) * BOUND_CALL_GONE;
+
+    for (size_t i = 0; i < command->sync.count; i++) {
+        const struct pod_seen *pod = &command->sync.pods[i];
+
+        bound += 2 * (bound_text(pod->name) + bound_text(pod->address) + bound_text(pod->incarnation) +
+                      POOL_LABEL_MAX + 64);
+    }
+    return bound;
+}
+
+size_t bound_effects(const struct command *command, const struct core *core)
+{
+    size_t limit;
+
+    switch (command->type) {
+    case COMMAND_RENEW:
+        return BOUND_SMALL + command->renew.count * BOUND_RENEWED;
+    case COMMAND_HEARTBEAT:
+        return BOUND_SMALL + BOUND_POD_CALLS + command->heartbeat.count * BOUND_CALL;
+    case COMMAND_POD_SEEN:
+    case COMMAND_POD_GONE:
+        return BOUND_SMALL + BOUND_POD_CALLS;
+    case COMMAND_SYNC:
+        return BOUND_SMALL + bound_sync(command, core);
+    case COMMAND_SWEEP:
+    case COMMAND_REBALANCE:
+        limit = command->type == COMMAND_SWEEP ? command->sweep.limit : command->rebalance.limit;
+        return BOUND_SMALL + (limit ? limit : STEP_LIMIT) * (BOUND_POD + BOUND_CALL_GONE) + BOUND_POD_CALLS;
+    case COMMAND_TIERS_SET:
+        return BOUND_SMALL + bound_text(command->tiers_set.text) + core_pod_count(core) * BOUND_POD;
+    case COMMAND_MERCHANT_SET:
+        return BOUND_SMALL + bound_text(command->merchant_set.text);
+    default:
+        return BOUND_SMALL;
+    }
+}

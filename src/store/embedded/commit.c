@@ -1,0 +1,328 @@
+#include <stdio.h>
+
+#include "base/clock.h"
+#include "base/log.h"
+#include "store/embedded/embedded_internal.h"
+
+enum { UNDO_ARENA_MAX = 64 * 1024 };
+
+static void commit_start_retry(struct embedded *embedded, uint64_t after_ms)
+{
+    if (!embedded->is_closing && !uv_is_active((uv_handle_t *)&embedded->retry_timer))
+        uv_timer_start(&embedded->retry_timer, commit_retry, after_ms, 0);
+}
+
+int commit_reserve(struct embedded *embedded, size_t len)
+{
+    uint64_t until = embedded->active.end + embedded->in_flight.buf.len + embedded->gathering.buf.len +
+                     2 * FRAME_HEADER_SIZE + len;
+    int r = segment_reserve(&embedded->active, until);
+
+    if (r < 0)
+        return disk_err_is_full(r) ? -ENOSPC : -EIO;
+    return 0;
+}
+
+static void commit_set_full(struct embedded *embedded, int err)
+{
+    if (!embedded->is_full)
+        log_warn("no space for the log: changes are refused until there is some",
+                 log_str("directory", embedded->dir.path), log_str("error", strerror(-err)));
+    embedded->is_full = true;
+    snprintf(embedded->detail, sizeof(embedded->detail), "no space for the log: %s", strerror(-err));
+    commit_start_retry(embedded, EMBEDDED_SPACE_RETRY_MS);
+}
+
+void commit_reserve_ahead(struct embedded *embedded)
+{
+    int r = segment_reserve(&embedded->active, embedded->active.end + SEGMENT_AHEAD);
+
+    if (r < 0) {
+        commit_set_full(embedded, r);
+    } else if (embedded->is_full) {
+        embedded->is_full = false;
+        embedded->detail[0] = '\0';
+        log_info("there is space for the log again", log_str("directory", embedded->dir.path));
+    }
+}
+
+void commit_retry(uv_timer_t *timer)
+{
+    struct embedded *embedded = timer->data;
+
+    if (embedded->failed)
+        compaction_repair(embedded);
+    else if (embedded->is_full)
+        commit_reserve_ahead(embedded);
+    if (embedded->failed)
+        commit_start_retry(embedded, EMBEDDED_REPAIR_RETRY_MS);
+}
+
+static int commit_seal(struct embedded *embedded, struct batch *batch, enum frame_kind kind,
+                       struct slice *ret_bytes)
+{
+    struct frame frame = {
+        .kind = kind,
+        .boot = embedded->boot,
+        .seq = embedded->next_seq,
+        .durable_seq = embedded->durable_seq,
+        .time_ms = embedded_now(embedded),
+    };
+    int r = batch_seal(batch, &frame, ret_bytes);
+
+    if (r == 0)
+        embedded->next_seq++;
+    return r;
+}
+
+static void commit_count(struct embedded *embedded, size_t len)
+{
+    embedded->log_bytes += len;
+    embedded->stats.writes++;
+    embedded->stats.written_bytes += len;
+}
+
+/*
+ * An allocation that is answered with an error must not keep its pod for hours: nobody knows that it has one.
+ */
+static void commit_undo(struct embedded *embedded, const struct list *pending)
+{
+    struct arena arena;
+
+    arena_init(&arena, UNDO_ARENA_MAX);
+    for (const struct list *link = pending->next; link != pending; link = link->next) {
+        const struct pending *entry = CONTAINER_OF(link, struct pending, link);
+        struct result result;
+        struct command release = {.type = COMMAND_RELEASE};
+        int r;
+
+        if (entry->type != COMMAND_ALLOCATE || entry->err || entry->result->outcome != OUTCOME_OK ||
+            entry->result->allocate.was_existing)
+            continue;
+        release.release.call_sid = entry->result->allocate.call.call_sid;
+        r = core_execute(embedded->core, &release, embedded_now(embedded), &arena, &result);
+        if (r < 0)
+            log_warn("cannot take back an allocation that failed",
+                     log_str("call_sid", release.release.call_sid));
+        arena_reset(&arena);
+    }
+    arena_release(&arena);
+}
+
+void commit_fail(struct embedded *embedded, int err, const char *what)
+{
+    struct list pending;
+
+    if (embedded->failed)
+        return;
+    log_error("the log cannot be written: changes are refused until it can",
+              log_str("directory", embedded->dir.path), log_str("what", what),
+              log_str("error", strerror(-err)));
+    snprintf(embedded->detail, sizeof(embedded->detail), "the log cannot be written: %s: %s", what,
+             strerror(-err));
+    embedded->failed = disk_err_is_full(err) ? -ENOSPC : -EIO;
+    embedded->is_full = false;
+    /* What was not acknowledged need not come back after a crash; if this fails too, it may. */
+    (void)!segment_trim(&embedded->active);
+    list_init(&pending);
+    batch_take_pending(&embedded->in_flight, &pending);
+    batch_take_pending(&embedded->gathering, &pending);
+    commit_undo(embedded, &pending);
+    batch_reset(&embedded->in_flight);
+    batch_reset(&embedded->gathering);
+    commit_start_retry(embedded, EMBEDDED_REPAIR_RETRY_MS);
+    embedded_answer(embedded, &pending, embedded->failed);
+}
+
+static void commit_mark_dirty(struct embedded *embedded)
+{
+    embedded->is_dirty = true;
+    if (embedded->fsync == EMBEDDED_FSYNC_EVERYSEC && !embedded->is_closing &&
+        !uv_is_active((uv_handle_t *)&embedded->sync_timer))
+        uv_timer_start(&embedded->sync_timer, commit_sync, EMBEDDED_SYNC_EVERY_MS, 0);
+}
+
+void commit_now(struct embedded *embedded)
+{
+    struct batch *batch = &embedded->gathering;
+    struct list pending;
+
+    if (batch->records) {
+        struct slice bytes;
+        int r = commit_seal(embedded, batch, FRAME_BATCH, &bytes);
+
+        if (r == 0)
+            r = segment_write(&embedded->active, bytes.data, bytes.len);
+        if (r < 0) {
+            commit_fail(embedded, r, "write");
+            return;
+        }
+        commit_count(embedded, bytes.len);
+        commit_mark_dirty(embedded);
+    }
+    list_init(&pending);
+    batch_take_pending(batch, &pending);
+    batch_reset(batch);
+    if (!embedded->failed && !embedded->is_full)
+        commit_reserve_ahead(embedded);
+    embedded_answer(embedded, &pending, 0);
+}
+
+/* Runs on the thread pool. */
+static void job_io(uv_work_t *work)
+{
+    struct io_job *job = work->data;
+    struct segment *segment = &job->segment;
+
+    if (job->kind == IO_SYNC || (job->kind == IO_FINISH && job->fsync != EMBEDDED_FSYNC_NO)) {
+        if (segment->disk->sync(segment->fd) < 0)
+            job->err = -errno;
+    }
+    if (job->kind == IO_SYNC || job->err < 0)
+        return;
+    job->err = segment_write(segment, job->bytes.data, job->bytes.len);
+    if (job->err == 0 && job->kind == IO_FINISH)
+        job->err = segment_trim(segment);
+    if (job->err == 0 && job->fsync != EMBEDDED_FSYNC_NO && segment->disk->sync(segment->fd) < 0)
+        job->err = -errno;
+    if (job->err == 0 && job->kind == IO_COMMIT)
+        job->reserve_err = segment_reserve(segment, segment->end + SEGMENT_AHEAD);
+}
+
+static void commit_committed(struct embedded *embedded)
+{
+    struct io_job *job = &embedded->io;
+    struct list pending;
+
+    if (job->err < 0) {
+        commit_fail(embedded, job->err, "write and sync");
+        return;
+    }
+    embedded->active.end = job->segment.end;
+    embedded->active.reserved = max_u64(embedded->active.reserved, job->segment.reserved);
+    embedded->durable_seq = job->seq;
+    embedded->stats.syncs++;
+    commit_count(embedded, job->bytes.len);
+    list_init(&pending);
+    batch_take_pending(&embedded->in_flight, &pending);
+    batch_reset(&embedded->in_flight);
+    if (job->reserve_err < 0 && !embedded->failed)
+        commit_set_full(embedded, job->reserve_err);
+    embedded_answer(embedded, &pending, 0);
+}
+
+static void commit_synced(struct embedded *embedded)
+{
+    struct io_job *job = &embedded->io;
+
+    if (job->err < 0) {
+        commit_fail(embedded, job->err, "sync");
+        return;
+    }
+    embedded->stats.syncs++;
+    /* While a snapshot is being made, the segment before this one may still be on its way to the disk. */
+    if (embedded->compaction.state != COMPACTION_WRITING)
+        embedded->durable_seq = max_u64(embedded->durable_seq, job->seq);
+    if (embedded->is_dirty)
+        commit_mark_dirty(embedded);
+}
+
+static void commit_io_done(uv_work_t *work, int status)
+{
+    struct io_job *job = work->data;
+    struct embedded *embedded = CONTAINER_OF(job, struct embedded, io);
+
+    assert(status == 0);
+    job->is_busy = false;
+    switch (job->kind) {
+    case IO_COMMIT:
+        commit_committed(embedded);
+        break;
+    case IO_SYNC:
+        commit_synced(embedded);
+        break;
+    case IO_FINISH:
+        batch_reset(&embedded->in_flight);
+        if (job->err < 0)
+            log_warn("the log was not closed in good order", log_str("directory", embedded->dir.path),
+                     log_str("error", strerror(-job->err)));
+        embedded->is_finished = true;
+        break;
+    }
+    embedded_turn(embedded);
+}
+
+static void commit_start_io(struct embedded *embedded, enum io_kind kind, struct slice bytes)
+{
+    struct io_job *job = &embedded->io;
+    int r;
+
+    assert(!job->is_busy);
+    *job = (struct io_job){
+        .is_busy = true,
+        .kind = kind,
+        .fsync = embedded->fsync,
+        .segment = embedded->active,
+        .bytes = bytes,
+        .seq = embedded->next_seq - 1,
+    };
+    job->work.data = job;
+    r = uv_queue_work(embedded->loop, &job->work, job_io, commit_io_done);
+    assert(r == 0);
+}
+
+void commit_start(struct embedded *embedded)
+{
+    struct slice bytes;
+    struct batch empty;
+    int r;
+
+    if (!embedded->gathering.records) {
+        commit_now(embedded);
+        return;
+    }
+    r = commit_seal(embedded, &embedded->gathering, FRAME_BATCH, &bytes);
+    if (r < 0) {
+        commit_fail(embedded, r, "write");
+        return;
+    }
+    /* The buffers change places; the bytes stay where they are. */
+    assert(list_is_empty(&embedded->in_flight.pending) && !embedded->in_flight.buf.len);
+    empty = embedded->in_flight;
+    embedded->in_flight.buf = embedded->gathering.buf;
+    embedded->in_flight.records = embedded->gathering.records;
+    batch_take_pending(&embedded->gathering, &embedded->in_flight.pending);
+    embedded->gathering.buf = empty.buf;
+    embedded->gathering.records = 0;
+    commit_start_io(embedded, IO_COMMIT, bytes);
+}
+
+void commit_sync(uv_timer_t *timer)
+{
+    struct embedded *embedded = timer->data;
+
+    if (!embedded->is_dirty || embedded->failed)
+        return;
+    if (embedded->io.is_busy) {
+        commit_mark_dirty(embedded);
+        return;
+    }
+    embedded->is_dirty = false;
+    commit_start_io(embedded, IO_SYNC, (struct slice){0});
+}
+
+void commit_start_finish(struct embedded *embedded)
+{
+    struct slice bytes;
+    int r;
+
+    /* The mark is written after everything before it was synced, and says so. */
+    if (embedded->fsync != EMBEDDED_FSYNC_NO)
+        embedded->durable_seq = embedded->next_seq - 1;
+    r = commit_seal(embedded, &embedded->in_flight, FRAME_CLOSED, &bytes);
+    if (r < 0) {
+        embedded->is_finished = true;
+        return;
+    }
+    commit_start_io(embedded, IO_FINISH, bytes);
+}

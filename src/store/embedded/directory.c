@@ -1,0 +1,228 @@
+#include "store/embedded/directory.h"
+
+#include <dirent.h>
+#include <fcntl.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <sys/file.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+enum { INDEX_DIGITS = 10 };
+
+static const char *const prefixes[] = {[FILE_SEGMENT] = "log.", [FILE_SNAPSHOT] = "snapshot."};
+
+void directory_name(char name[DIRECTORY_NAME_MAX], enum file_kind kind, uint64_t index)
+{
+    snprintf(name, DIRECTORY_NAME_MAX, "%s%0*llu", prefixes[kind], INDEX_DIGITS, (unsigned long long)index);
+}
+
+void directory_tmp_name(char name[DIRECTORY_NAME_MAX], enum file_kind kind, uint64_t index)
+{
+    snprintf(name, DIRECTORY_NAME_MAX, "%s%0*llu.tmp", prefixes[kind], INDEX_DIGITS,
+             (unsigned long long)index);
+}
+
+/* Exactly the digits that directory_name writes; 0 is no index. */
+static bool parse_name(const char *name, enum file_kind kind, uint64_t *ret_index)
+{
+    size_t prefix_len = strlen(prefixes[kind]);
+    uint64_t index = 0;
+
+    if (strncmp(name, prefixes[kind], prefix_len) != 0 || strlen(name) != prefix_len + INDEX_DIGITS)
+        return false;
+    for (const char *at = name + prefix_len; *at; at++) {
+        if (*at < '0' || *at > '9')
+            return false;
+        index = index * 10 + (uint64_t)(*at - '0');
+    }
+    *ret_index = index;
+    return index > 0;
+}
+
+static int directory_lock(struct directory *dir, char *error, size_t error_size)
+{
+    char text[32] = "";
+    ssize_t len;
+    int err;
+
+    dir->lock_fd = openat(dir->fd, "lock", O_RDWR | O_CREAT | O_CLOEXEC, 0600);
+    if (dir->lock_fd < 0) {
+        err = errno;
+        snprintf(error, error_size, "cannot write in the data directory %s: %s", dir->path, strerror(err));
+        return -err;
+    }
+    if (flock(dir->lock_fd, LOCK_EX | LOCK_NB) < 0) {
+        err = errno == EWOULDBLOCK ? EBUSY : errno;
+        len = pread(dir->lock_fd, text, sizeof(text) - 1, 0);
+        text[len > 0 ? len : 0] = '\0';
+        text[strspn(text, "0123456789")] = '\0';
+        if (err == EBUSY)
+            snprintf(error, error_size,
+                     "the data directory %s is in use by another process%s%s; stop it, or give this one a "
+                     "directory of its own",
+                     dir->path, *text ? ", pid " : "", text);
+        else
+            snprintf(error, error_size, "cannot lock the data directory %s: %s", dir->path, strerror(err));
+        return -err;
+    }
+    /* The pid is for people only; the lock holds without it, on a full disk too. */
+    len = snprintf(text, sizeof(text), "%ld\n", (long)getpid());
+    if (ftruncate(dir->lock_fd, 0) == 0 && pwrite(dir->lock_fd, text, (size_t)len, 0) < len)
+        (void)!ftruncate(dir->lock_fd, 0);
+    return 0;
+}
+
+int directory_open(struct directory *dir, const char *path, char *error, size_t error_size)
+{
+    int r;
+
+    *dir = (struct directory){.path = strdup(path), .fd = -1, .lock_fd = -1};
+    if (!dir->path) {
+        snprintf(error, error_size, "out of memory");
+        return -ENOMEM;
+    }
+    if (mkdir(path, 0700) < 0 && errno != EEXIST) {
+        r = -errno;
+        snprintf(error, error_size, "cannot make the data directory %s: %s", path, strerror(-r));
+        goto fail;
+    }
+    dir->fd = open(path, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+    if (dir->fd < 0) {
+        r = -errno;
+        snprintf(error, error_size, "cannot open the data directory %s: %s", path, strerror(-r));
+        goto fail;
+    }
+    r = directory_lock(dir, error, error_size);
+    if (r < 0)
+        goto fail;
+    return 0;
+fail:
+    directory_close(dir);
+    return r;
+}
+
+void directory_close(struct directory *dir)
+{
+    if (dir->lock_fd >= 0)
+        close(dir->lock_fd);
+    if (dir->fd >= 0)
+        close(dir->fd);
+    free(dir->path);
+    *dir = (struct directory){.fd = -1, .lock_fd = -1};
+}
+
+/* A stream of its own, so that two threads may list at the same time. */
+static DIR *directory_stream(const struct directory *dir)
+{
+    int fd = openat(dir->fd, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+    DIR *stream;
+
+    if (fd < 0)
+        return NULL;
+    stream = fdopendir(fd);
+    if (!stream)
+        close(fd);
+    return stream;
+}
+
+static int compare_indexes(const void *a, const void *b)
+{
+    const uint64_t *left = a;
+    const uint64_t *right = b;
+
+    return *left < *right ? -1 : *left > *right;
+}
+
+int directory_list(const struct directory *dir, enum file_kind kind, uint64_t **ret_indexes,
+                   size_t *ret_count)
+{
+    DIR *stream = directory_stream(dir);
+    uint64_t *indexes = NULL;
+    size_t count = 0;
+    size_t room = 0;
+    struct dirent *entry;
+    int r = 0;
+
+    if (!stream)
+        return -errno;
+    while (errno = 0, (entry = readdir(stream))) {
+        uint64_t index;
+
+        if (!parse_name(entry->d_name, kind, &index))
+            continue;
+        if (count == room) {
+            uint64_t *grown;
+
+            room = room ? room * 2 : 16;
+            grown = room <= DIRECTORY_FILES_MAX * 2 ? reallocarray(indexes, room, sizeof(*indexes)) : NULL;
+            if (!grown) {
+                r = -ENOMEM;
+                break;
+            }
+            indexes = grown;
+        }
+        indexes[count++] = index;
+    }
+    if (!entry && errno)
+        r = -errno;
+    closedir(stream);
+    if (r < 0) {
+        free(indexes);
+        return r;
+    }
+    if (count)
+        qsort(indexes, count, sizeof(*indexes), compare_indexes);
+    *ret_indexes = indexes;
+    *ret_count = count;
+    return 0;
+}
+
+int directory_open_file(const struct directory *dir, const char *name, int flags)
+{
+    int fd = openat(dir->fd, name, flags | O_CLOEXEC, 0600);
+
+    return fd < 0 ? -errno : fd;
+}
+
+int directory_sync(const struct directory *dir)
+{
+    return fsync(dir->fd) < 0 ? -errno : 0;
+}
+
+void directory_remove_before(const struct directory *dir, uint64_t index)
+{
+    /* Snapshots last: without its segments a snapshot is of use, segments without their snapshot are not. */
+    for (int kind = FILE_SEGMENT; kind <= FILE_SNAPSHOT; kind++) {
+        uint64_t *indexes;
+        size_t count;
+
+        if (directory_list(dir, (enum file_kind)kind, &indexes, &count) < 0)
+            continue;
+        for (size_t i = 0; i < count && indexes[i] < index; i++) {
+            char name[DIRECTORY_NAME_MAX];
+
+            directory_name(name, (enum file_kind)kind, indexes[i]);
+            unlinkat(dir->fd, name, 0);
+        }
+        free(indexes);
+    }
+}
+
+void directory_remove_tmp(const struct directory *dir)
+{
+    DIR *stream = directory_stream(dir);
+    struct dirent *entry;
+
+    if (!stream)
+        return;
+    while ((entry = readdir(stream))) {
+        size_t len = strlen(entry->d_name);
+
+        if (len > 4 && strcmp(entry->d_name + len - 4, ".tmp") == 0 &&
+            (strncmp(entry->d_name, prefixes[FILE_SEGMENT], 4) == 0 ||
+             strncmp(entry->d_name, prefixes[FILE_SNAPSHOT], 9) == 0))
+            unlinkat(dir->fd, entry->d_name, 0);
+    }
+    closedir(stream);
+}

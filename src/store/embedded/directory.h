@@ -1,0 +1,52 @@
+/*
+ * directory.h - DATA_DIR: its lock and its files.
+ *
+ * log.NNNNNNNNNN are the segments of the log, snapshot.NNNNNNNNNN is the state before the first frame of the
+ * segment with the same number. Files that end in .tmp are unfinished and belong to nobody after a crash.
+ */
+#ifndef STORE_EMBEDDED_DIRECTORY_H
+#define STORE_EMBEDDED_DIRECTORY_H
+
+#include "store/embedded/disk.h"
+#include "store/embedded/frame.h"
+
+enum {
+    DIRECTORY_NAME_MAX = 32,
+    DIRECTORY_FILES_MAX = 100000, /* more of one kind, and something is very wrong */
+};
+
+struct directory {
+    char *path;
+    int fd;
+    int lock_fd;
+};
+
+/*
+ * Makes the directory if it is not there (not its parents) and takes the lock.
+ *
+ * 0; -EBUSY: another process has it; a negative errno. Then `error` says what is wrong.
+ */
+int directory_open(struct directory *dir, const char *path, char *error, size_t error_size) MUST_CHECK;
+void directory_close(struct directory *dir);
+
+void directory_name(char name[DIRECTORY_NAME_MAX], enum file_kind kind, uint64_t index);
+void directory_tmp_name(char name[DIRECTORY_NAME_MAX], enum file_kind kind, uint64_t index);
+
+/* The numbers of the files of one kind, ascending. The caller frees *ret_indexes. 0 or a negative errno. */
+int directory_list(const struct directory *dir, enum file_kind kind, uint64_t **ret_indexes,
+                   size_t *ret_count) MUST_CHECK;
+
+/* A file descriptor or a negative errno. */
+int directory_open_file(const struct directory *dir, const char *name, int flags) MUST_CHECK;
+
+/* Makes the names durable. 0 or a negative errno. */
+int directory_sync(const struct directory *dir) MUST_CHECK;
+
+/* Removes what a complete snapshot `index` makes superfluous. What cannot be removed stays for the next time.
+ */
+void directory_remove_before(const struct directory *dir, uint64_t index);
+
+/* Removes unfinished files. */
+void directory_remove_tmp(const struct directory *dir);
+
+#endif

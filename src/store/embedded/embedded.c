@@ -1,0 +1,163 @@
+#include "store/embedded/embedded.h"
+
+#include "base/clock.h"
+#include "store/embedded/bound.h"
+#include "store/embedded/embedded_internal.h"
+
+uint64_t embedded_now(const struct embedded *embedded)
+{
+    return embedded->clock_start_ms + (clock_elapsed_ms() - embedded->clock_elapsed_ms);
+}
+
+struct core *embedded_core(struct store *store)
+{
+    return embedded_of(store)->core;
+}
+
+void embedded_add_record(void *arg, const struct record *record)
+{
+    struct embedded *embedded = arg;
+
+    /* After a failure the log no longer takes anything; the snapshot that repairs it holds this as well. */
+    if (!embedded->failed)
+        batch_add(&embedded->gathering, record);
+}
+
+void embedded_wake(struct embedded *embedded)
+{
+    if (!uv_is_active((uv_handle_t *)&embedded->idle))
+        uv_idle_start(&embedded->idle, embedded_idled);
+}
+
+/* An active idle handle is all that is wanted: with it the loop does not wait in poll. */
+void embedded_idled(uv_idle_t *idle)
+{
+    (void)idle;
+}
+
+/* May a command that changes something be carried out now? 0, or why not. */
+static int embedded_admit(struct embedded *embedded, const struct command *command)
+{
+    size_t bound;
+    int r;
+
+    if (embedded->failed)
+        return embedded->failed;
+    bound = bound_effects(command, embedded->core);
+    /* On a full disk what is still reserved is for releases: they give pods back and add little. */
+    if (embedded->is_full && command->type != COMMAND_RELEASE)
+        return -ENOSPC;
+    r = commit_reserve(embedded, bound);
+    if (r < 0)
+        return r;
+    return batch_reserve(&embedded->gathering, bound);
+}
+
+static int embedded_start(struct embedded *embedded, const struct command *command, struct arena *arena,
+                          store_done_fn done, void *arg)
+{
+    struct pending *pending;
+    struct result *result;
+
+    if (embedded->is_closing)
+        return -ECANCELED;
+    if (!command_only_looks(command->type)) {
+        int r = embedded_admit(embedded, command);
+
+        if (r < 0)
+            return r;
+    }
+    result = arena_alloc(arena, sizeof(*result));
+    if (!result)
+        return -ENOMEM;
+    pending = pending_get(&embedded->pool);
+    if (!pending)
+        return -EBUSY;
+    pending->type = command->type;
+    pending->result = result;
+    pending->done = done;
+    pending->arg = arg;
+    pending->err = core_execute(embedded->core, command, embedded_now(embedded), arena, result);
+    list_append(&embedded->gathering.pending, &pending->link);
+    embedded_wake(embedded);
+    return 0;
+}
+
+static int embedded_execute(struct store *store, const struct command *command, struct arena *arena,
+                            store_done_fn done, void *arg)
+{
+    struct embedded *embedded = embedded_of(store);
+    int r;
+
+    embedded->stats.commands++;
+    r = embedded_start(embedded, command, arena, done, arg);
+    if (r < 0)
+        embedded->stats.errors++;
+    return r;
+}
+
+void embedded_answer(struct embedded *embedded, struct list *pending, int err)
+{
+    while (!list_is_empty(pending)) {
+        struct pending *first = LIST_ENTRY(pending->next, struct pending, link);
+        struct pending copy = *first;
+        int answer = err ? err : copy.err;
+
+        list_remove(&first->link);
+        pending_put(&embedded->pool, first);
+        if (answer)
+            embedded->stats.errors++;
+        copy.done(copy.arg, answer, answer ? NULL : copy.result);
+    }
+}
+
+void embedded_turn(struct embedded *embedded)
+{
+    struct batch *batch = &embedded->gathering;
+
+    if (!list_is_empty(&batch->pending) || batch->records) {
+        if (embedded->fsync != EMBEDDED_FSYNC_ALWAYS)
+            commit_now(embedded);
+        else if (!embedded->io.is_busy)
+            commit_start(embedded);
+    }
+    compaction_turn(embedded);
+    /* The callbacks may have started more commands; those gathered behind a batch in flight wait for it. */
+    if (list_is_empty(&batch->pending) || (embedded->io.is_busy && embedded->io.kind == IO_COMMIT))
+        uv_idle_stop(&embedded->idle);
+    if (embedded->is_closing)
+        embedded_close_turn(embedded);
+}
+
+void embedded_checked(uv_check_t *check)
+{
+    struct embedded *embedded = check->data;
+
+    if (uv_is_active((uv_handle_t *)&embedded->idle))
+        embedded_turn(embedded);
+}
+
+static void embedded_health(const struct store *store, struct store_health *ret_health)
+{
+    const struct embedded *embedded = CONTAINER_OF(store, struct embedded, store);
+
+    *ret_health = (struct store_health){
+        .is_ready = !embedded->failed && !embedded->is_full && !embedded->is_closing,
+        .name = "embedded",
+        .detail = embedded->is_closing ? "the store is closing" : embedded->detail,
+    };
+}
+
+static void embedded_stats(const struct store *store, struct store_stats *ret_stats)
+{
+    const struct embedded *embedded = CONTAINER_OF(store, struct embedded, store);
+
+    *ret_stats = embedded->stats;
+}
+
+const struct store_ops embedded_ops = {
+    .execute = embedded_execute,
+    .health = embedded_health,
+    .stats = embedded_stats,
+    .close = embedded_close,
+};

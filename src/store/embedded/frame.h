@@ -1,0 +1,80 @@
+/*
+ * frame.h - how the files of the embedded store are laid out.
+ *
+ * A file is a header followed by frames; a frame is a header followed by records. A frame is the atomic unit:
+ * it counts as a whole or not at all, which its checksum decides. All numbers are little-endian. Frames of
+ * the log carry consecutive sequence numbers across all segments.
+ */
+#ifndef STORE_EMBEDDED_FRAME_H
+#define STORE_EMBEDDED_FRAME_H
+
+#include "base/base.h"
+
+enum {
+    FRAME_HEADER_SIZE = 48,
+    FRAME_PAYLOAD_MAX = 64 * 1024 * 1024,
+    FILE_HEADER_SIZE = 64,
+    FILE_FORMAT_VERSION = 1,
+};
+
+/* On disk: never reuse a number. */
+enum frame_kind {
+    FRAME_BATCH = 1,  /* the effects of one turn of the loop */
+    FRAME_CLOSED = 2, /* the log was closed in good order; no payload */
+    FRAME_STATE = 3,  /* part of a snapshot */
+    FRAME_END = 4,    /* the snapshot is complete; no payload */
+};
+
+struct frame {
+    enum frame_kind kind;
+    uint32_t boot;        /* of the machine that wrote it: a crash of the machine lies between two values */
+    uint64_t seq;         /* in a snapshot: counted from 0 */
+    uint64_t durable_seq; /* when this was written, frames up to this one were on the disk */
+    uint64_t time_ms;     /* the store's clock */
+    const char *payload;
+    size_t payload_len;
+};
+
+/* Fills in the header in front of the payload that stands at data + FRAME_HEADER_SIZE. */
+void frame_seal(char *data, const struct frame *frame);
+
+/*
+ * Looks at the header alone, of which all bytes must be there: how long is the whole frame?
+ *
+ * 0, or -EBADMSG: not the header of a frame.
+ */
+int frame_peek(const char *data, size_t *ret_size) MUST_CHECK;
+
+/* Checks the whole frame. 0: *ret_frame's payload points into `data`. -EBADMSG: damaged or incomplete. */
+int frame_open(const char *data, size_t len, struct frame *ret_frame) MUST_CHECK;
+
+/* The first place at or after data + from where a frame begins and is whole, or NULL. */
+const char *frame_find(const char *data, size_t len, size_t from, struct frame *ret_frame);
+
+enum file_kind {
+    FILE_SEGMENT,
+    FILE_SNAPSHOT,
+};
+
+struct file_header {
+    enum file_kind kind;
+    uint32_t version;
+    bool may_stand_alone; /* a snapshot that was written before its segment was made */
+    uint32_t boot;
+    uint64_t index;
+    uint64_t
+        first_seq; /* of the segment's first frame; of a snapshot: the first frame that it does not hold */
+    uint64_t durable_seq;
+    uint64_t time_ms;
+};
+
+void file_header_write(char data[FILE_HEADER_SIZE], const struct file_header *header);
+
+/*
+ * 0; -EBADMSG: not such a header, or damaged; -EOPNOTSUPP: a format of another version, of which only
+ * *ret_header's version is filled in.
+ */
+int file_header_read(const char data[FILE_HEADER_SIZE], enum file_kind kind,
+                     struct file_header *ret_header) MUST_CHECK;
+
+#endif

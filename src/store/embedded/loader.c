@@ -1,0 +1,405 @@
+#include "store/embedded/loader.h"
+
+#include <fcntl.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <unistd.h>
+
+#include "store/embedded/reader.h"
+#include "store/embedded/record_codec.h"
+
+struct loader {
+    const struct directory *dir;
+    const struct loader_options *options;
+    struct core *core;
+    struct loaded loaded;
+    uint64_t *segments; /* numbers, ascending */
+    size_t segment_count;
+    bool may_start_anew; /* the segment of the snapshot may be missing */
+    char *error;
+    size_t error_size;
+};
+
+/* What stands behind a bad place. */
+struct beyond {
+    bool has_frames;
+    bool is_damage;       /* it cannot come from a crash of the machine alone */
+    uint64_t durable_seq; /* the highest that a frame claims */
+};
+
+static int loader_fail(struct loader *loader, int err, const char *name, const char *what)
+{
+    snprintf(loader->error, loader->error_size, "cannot read %s/%s: %s", loader->dir->path, name, what);
+    return err;
+}
+
+static int loader_fail_version(struct loader *loader, const char *name, uint32_t version)
+{
+    snprintf(
+        loader->error, loader->error_size,
+        "%s/%s has format version %lu, and this program knows version %d only; start it with the program "
+        "that wrote it",
+        loader->dir->path, name, (unsigned long)version, FILE_FORMAT_VERSION);
+    return -EOPNOTSUPP;
+}
+
+static int loader_fail_damaged(struct loader *loader, const char *name, uint64_t offset, const char *what)
+{
+    snprintf(loader->error, loader->error_size,
+             "%s/%s is damaged at offset %llu: %s. Restore the directory from a backup; or, to give up what "
+             "was written after that place, run `truncate -s %llu %s/%s` and move log files with a higher "
+             "number away",
+             loader->dir->path, name, (unsigned long long)offset, what, (unsigned long long)offset,
+             loader->dir->path, name);
+    return -EBADMSG;
+}
+
+static int loader_fail_missing(struct loader *loader, uint64_t index)
+{
+    char name[DIRECTORY_NAME_MAX];
+
+    directory_name(name, FILE_SEGMENT, index);
+    snprintf(loader->error, loader->error_size,
+             "%s/%s is missing%s. Restore the directory from a backup; or, to give up what was written in it "
+             "and after it, run `touch %s/%s` and move log files with a higher number away",
+             loader->dir->path, name,
+             loader->loaded.damaged_snapshot ? " and the newest snapshot is damaged" : "", loader->dir->path,
+             name);
+    return -EBADMSG;
+}
+
+static int loader_apply(struct loader *loader, const struct reader *reader, const struct frame *frame)
+{
+    uint64_t frame_at = reader->offset - frame->payload_len - FRAME_HEADER_SIZE;
+    struct record record;
+    size_t used;
+    int r;
+
+    for (size_t at = 0; at < frame->payload_len; at += used) {
+        r = record_decode(frame->payload + at, frame->payload_len - at, &record, &used);
+        if (r == 0)
+            r = core_apply(loader->core, &record);
+        if (r == -EBADMSG)
+            return loader_fail_damaged(loader, reader->name, frame_at,
+                                       "the checksum is right, but the content contradicts what came before");
+        if (r < 0)
+            return loader_fail(loader, r, reader->name, strerror(-r));
+        loader->loaded.records++;
+        loader->loaded.has_tiers |= record.type == RECORD_TIERS;
+    }
+    loader->loaded.time_ms = max_u64(loader->loaded.time_ms, frame->time_ms);
+    if (loader->options->cancel && atomic_load(loader->options->cancel))
+        return loader_fail(loader, -ECANCELED, reader->name, "stopped");
+    return 0;
+}
+
+/* Walks a snapshot; with `apply` into core. -EBADMSG: it is not complete. */
+static int loader_walk_snapshot(struct loader *loader, struct reader *reader, bool apply,
+                                struct file_header *ret_header)
+{
+    struct frame frame;
+    uint64_t seq = 0;
+    int r;
+
+    r = reader_header(reader, FILE_SNAPSHOT, ret_header);
+    if (r == -EOPNOTSUPP)
+        return loader_fail_version(loader, reader->name, ret_header->version);
+    while (r == 0) {
+        r = reader_frame(reader, &frame);
+        if (r < 0)
+            break;
+        if (frame.seq != seq++)
+            return -EBADMSG;
+        if (frame.kind == FRAME_END)
+            return 0;
+        if (frame.kind != FRAME_STATE)
+            return -EBADMSG;
+        if (apply)
+            r = loader_apply(loader, reader, &frame);
+    }
+    return r == -ENODATA ? -EBADMSG : r;
+}
+
+static int loader_take_snapshot(struct loader *loader, uint64_t index)
+{
+    struct file_header header;
+    struct reader reader;
+    int r;
+
+    r = reader_open(&reader, loader->dir, FILE_SNAPSHOT, index);
+    if (r < 0)
+        return loader_fail(loader, r, reader.name, strerror(-r));
+    r = loader_walk_snapshot(loader, &reader, false, &header);
+    if (r == 0 && header.index != index)
+        r = -EBADMSG;
+    reader_release(&reader);
+    if (r < 0)
+        return r;
+    r = reader_open(&reader, loader->dir, FILE_SNAPSHOT, index);
+    if (r < 0)
+        return loader_fail(loader, r, reader.name, strerror(-r));
+    r = loader_walk_snapshot(loader, &reader, true, &header);
+    loader->loaded.snapshot_bytes = reader.size;
+    loader->loaded.index = loader->loaded.keep_from = index;
+    loader->loaded.next_seq = header.first_seq;
+    loader->loaded.time_ms = max_u64(loader->loaded.time_ms, header.time_ms);
+    loader->may_start_anew = header.may_stand_alone;
+    reader_release(&reader);
+    return r;
+}
+
+static int loader_load_snapshot(struct loader *loader)
+{
+    uint64_t *snapshots = NULL;
+    size_t count = 0;
+    int r;
+
+    r = directory_list(loader->dir, FILE_SNAPSHOT, &snapshots, &count);
+    if (r < 0)
+        return loader_fail(loader, r, "", strerror(-r));
+    loader->loaded.index = loader->loaded.keep_from = 1;
+    loader->loaded.next_seq = 1;
+    loader->may_start_anew = count == 0 && loader->segment_count == 0;
+    loader->loaded.is_empty = loader->may_start_anew;
+    for (size_t i = count; i > 0; i--) {
+        if (loader->options->upto && snapshots[i - 1] > loader->options->upto)
+            continue;
+        r = loader_take_snapshot(loader, snapshots[i - 1]);
+        if (r == 0)
+            break;
+        /* A snapshot contradicts itself only if we wrote it so; an older one is not better. */
+        if (r != -EBADMSG || loader->loaded.records)
+            break;
+        loader->loaded.damaged_snapshot = max_u64(loader->loaded.damaged_snapshot, snapshots[i - 1]);
+        r = 0;
+    }
+    free(snapshots);
+    return r;
+}
+
+static int loader_look_beyond(struct loader *loader, uint64_t index, uint64_t offset, struct beyond *beyond)
+{
+    uint32_t boot = loader->options->boot;
+    struct reader reader;
+    struct frame frame;
+    const char *at;
+    char *data;
+    size_t len;
+    int r;
+
+    r = reader_open(&reader, loader->dir, FILE_SEGMENT, index);
+    if (r < 0)
+        return loader_fail(loader, r, reader.name, strerror(-r));
+    r = reader_rest(&reader, offset, &data, &len);
+    if (r < 0) {
+        loader_fail(loader, r, reader.name, strerror(-r));
+        reader_release(&reader);
+        return r;
+    }
+    at = frame_find(data, len, 0, &frame);
+    while (at) {
+        beyond->has_frames = true;
+        beyond->durable_seq = max_u64(beyond->durable_seq, frame.durable_seq);
+        beyond->is_damage |= !boot || !frame.boot || frame.boot == boot;
+        at = frame_find(data, len, (size_t)(at - data) + FRAME_HEADER_SIZE + frame.payload_len, &frame);
+    }
+    free(data);
+    reader_release(&reader);
+    return 0;
+}
+
+/* A later segment that has a header counts like a frame; one that has anything else counts as damage. */
+static int loader_look_at_header(struct loader *loader, uint64_t index, struct beyond *beyond)
+{
+    uint32_t boot = loader->options->boot;
+    struct file_header header;
+    struct reader reader;
+    int r;
+
+    r = reader_open(&reader, loader->dir, FILE_SEGMENT, index);
+    if (r < 0)
+        return loader_fail(loader, r, reader.name, strerror(-r));
+    r = reader_header(&reader, FILE_SEGMENT, &header);
+    reader_release(&reader);
+    if (r == -ENODATA)
+        return 0;
+    beyond->has_frames = true;
+    if (r < 0) {
+        beyond->is_damage = true;
+        return 0;
+    }
+    beyond->durable_seq = max_u64(beyond->durable_seq, header.durable_seq);
+    beyond->is_damage |= !boot || !header.boot || header.boot == boot;
+    return 0;
+}
+
+/* Cuts the log off at `offset` of segment i and removes the later ones. */
+static int loader_cut(struct loader *loader, size_t i, uint64_t offset)
+{
+    char name[DIRECTORY_NAME_MAX];
+    struct reader reader;
+    uint64_t used;
+    int fd;
+    int r;
+
+    for (size_t last = loader->segment_count; last > i; last--) {
+        uint64_t from = last - 1 == i ? offset : 0;
+
+        r = reader_open(&reader, loader->dir, FILE_SEGMENT, loader->segments[last - 1]);
+        if (r == 0)
+            r = reader_used_after(&reader, from, &used);
+        reader_release(&reader);
+        if (r < 0)
+            return loader_fail(loader, r, reader.name, strerror(-r));
+        loader->loaded.cut_bytes += used;
+        if (last - 1 != i && unlinkat(loader->dir->fd, reader.name, 0) < 0)
+            return loader_fail(loader, -errno, reader.name, strerror(errno));
+    }
+    loader->segment_count = i + 1;
+    directory_name(name, FILE_SEGMENT, loader->segments[i]);
+    fd = directory_open_file(loader->dir, name, O_RDWR);
+    r = fd < 0 ? fd : 0;
+    if (r == 0 && ftruncate(fd, (off_t)offset) < 0)
+        r = -errno;
+    if (fd >= 0)
+        close(fd);
+    if (r < 0)
+        return loader_fail(loader, r, name, strerror(-r));
+    return 0;
+}
+
+/* No whole frame stands at `offset` of segment i, and it is not the end of the log in good order. */
+static int loader_bad_place(struct loader *loader, size_t i, uint64_t offset)
+{
+    uint64_t seq = loader->loaded.next_seq;
+    struct beyond beyond = {0};
+    char name[DIRECTORY_NAME_MAX];
+    int r;
+
+    directory_name(name, FILE_SEGMENT, loader->segments[i]);
+    if (!loader->options->may_repair)
+        return loader_fail_damaged(loader, name, offset, "no whole frame is here");
+    r = loader_look_beyond(loader, loader->segments[i], offset, &beyond);
+    for (size_t later = i + 1; r == 0 && later < loader->segment_count; later++) {
+        r = loader_look_at_header(loader, loader->segments[later], &beyond);
+        if (r == 0)
+            r = loader_look_beyond(loader, loader->segments[later], 0, &beyond);
+    }
+    if (r < 0)
+        return r;
+    if (beyond.has_frames && (beyond.is_damage || beyond.durable_seq >= seq))
+        return loader_fail_damaged(loader, name, offset, "no whole frame is here, but later ones are whole");
+    return loader_cut(loader, i, offset);
+}
+
+/* 0: the segment was read to its end. 1: the log was cut off here. */
+static int loader_load_frames(struct loader *loader, size_t i, struct reader *reader)
+{
+    struct frame frame;
+    int r;
+
+    while ((r = reader_frame(reader, &frame)) == 0) {
+        uint64_t frame_at = reader->offset - frame.payload_len - FRAME_HEADER_SIZE;
+
+        if (frame.seq != loader->loaded.next_seq || (frame.kind != FRAME_BATCH && frame.kind != FRAME_CLOSED))
+            return loader_fail_damaged(loader, reader->name, frame_at,
+                                       "this frame belongs somewhere else: files were mixed up");
+        r = loader_apply(loader, reader, &frame);
+        if (r < 0)
+            return r;
+        loader->loaded.next_seq++;
+    }
+    loader->loaded.end = reader->offset;
+    loader->loaded.log_bytes += reader->offset;
+    if (r == -ENODATA)
+        return 0;
+    if (r != -EBADMSG)
+        return loader_fail(loader, r, reader->name, strerror(-r));
+    r = loader_bad_place(loader, i, reader->offset);
+    return r < 0 ? r : 1;
+}
+
+/* As loader_load_frames. */
+static int loader_load_segment(struct loader *loader, size_t i)
+{
+    struct file_header header;
+    struct reader reader;
+    int r;
+
+    r = reader_open(&reader, loader->dir, FILE_SEGMENT, loader->segments[i]);
+    if (r < 0)
+        return loader_fail(loader, r, reader.name, strerror(-r));
+    r = reader_header(&reader, FILE_SEGMENT, &header);
+    if (r == -EOPNOTSUPP) {
+        r = loader_fail_version(loader, reader.name, header.version);
+    } else if (r == -ENODATA || r == -EBADMSG) {
+        /* Made but never begun is how a crash leaves the last one; the log goes on where it was. */
+        r = loader_bad_place(loader, i, 0);
+        r = r < 0 ? r : 1;
+    } else if (r < 0) {
+        loader_fail(loader, r, reader.name, strerror(-r));
+    } else if (header.index != loader->segments[i] || header.first_seq < loader->loaded.next_seq) {
+        r = loader_fail_damaged(loader, reader.name, 0, "it belongs somewhere else: files were mixed up");
+    } else if (header.first_seq > loader->loaded.next_seq) {
+        if (loader->loaded.segment_exists)
+            r = loader_bad_place(loader, i - 1, loader->loaded.end);
+        else
+            r = loader_fail_damaged(loader, reader.name, 0, "it belongs to another snapshot");
+        r = r < 0 ? r : 1;
+    } else {
+        loader->loaded.segment_exists = true;
+        loader->loaded.index = loader->segments[i];
+        loader->loaded.time_ms = max_u64(loader->loaded.time_ms, header.time_ms);
+        r = loader_load_frames(loader, i, &reader);
+    }
+    reader_release(&reader);
+    return r;
+}
+
+static int loader_load_segments(struct loader *loader)
+{
+    uint64_t expected = loader->loaded.index;
+    int r = 0;
+
+    for (size_t i = 0; i < loader->segment_count && r == 0; i++) {
+        if (loader->segments[i] < loader->loaded.keep_from)
+            continue;
+        if (loader->options->upto && loader->segments[i] > loader->options->upto)
+            break;
+        if (loader->segments[i] != expected)
+            return loader_fail_missing(loader, expected);
+        loader->may_start_anew = true;
+        expected++;
+        r = loader_load_segment(loader, i);
+    }
+    if (r < 0)
+        return r;
+    if (!loader->may_start_anew)
+        return loader_fail_missing(loader, expected);
+    return 0;
+}
+
+int loader_load(const struct directory *dir, const struct loader_options *options, struct core *core,
+                struct loaded *ret_loaded, char *error, size_t error_size)
+{
+    struct loader loader = {
+        .dir = dir,
+        .options = options,
+        .core = core,
+        .error = error,
+        .error_size = error_size,
+    };
+    int r;
+
+    r = directory_list(dir, FILE_SEGMENT, &loader.segments, &loader.segment_count);
+    if (r < 0)
+        return loader_fail(&loader, r, "", strerror(-r));
+    r = loader_load_snapshot(&loader);
+    if (r == 0)
+        r = loader_load_segments(&loader);
+    free(loader.segments);
+    if (r < 0)
+        return r;
+    *ret_loaded = loader.loaded;
+    return 0;
+}

@@ -1,0 +1,93 @@
+#include "store/embedded/segment.h"
+
+#include <fcntl.h>
+#include <unistd.h>
+
+int segment_create(const struct directory *dir, const struct disk *disk, uint64_t index,
+                   struct segment *ret_segment)
+{
+    struct segment segment = {.disk = disk, .index = index};
+    char name[DIRECTORY_NAME_MAX];
+    int r;
+
+    directory_name(name, FILE_SEGMENT, index);
+    segment.fd = directory_open_file(dir, name, O_RDWR | O_CREAT | O_TRUNC);
+    if (segment.fd < 0)
+        return segment.fd;
+    r = segment_reserve(&segment, SEGMENT_CHUNK);
+    if (r == 0 && disk->sync(segment.fd) < 0)
+        r = -errno;
+    if (r == 0)
+        r = directory_sync(dir);
+    if (r < 0) {
+        segment_close(&segment);
+        unlinkat(dir->fd, name, 0);
+        return r;
+    }
+    *ret_segment = segment;
+    return 0;
+}
+
+int segment_begin(struct segment *segment, const struct file_header *header)
+{
+    char data[FILE_HEADER_SIZE];
+
+    assert(segment->end == 0);
+    file_header_write(data, header);
+    return segment_write(segment, data, sizeof(data));
+}
+
+int segment_reopen(const struct directory *dir, const struct disk *disk, uint64_t index, uint64_t end,
+                   struct segment *ret_segment)
+{
+    char name[DIRECTORY_NAME_MAX];
+    int fd;
+
+    directory_name(name, FILE_SEGMENT, index);
+    fd = directory_open_file(dir, name, O_RDWR);
+    if (fd < 0)
+        return fd;
+    *ret_segment = (struct segment){.disk = disk, .fd = fd, .index = index, .end = end, .reserved = end};
+    return 0;
+}
+
+int segment_reserve(struct segment *segment, uint64_t until)
+{
+    int err;
+
+    if (until <= segment->reserved)
+        return 0;
+    until = (until + SEGMENT_CHUNK - 1) / SEGMENT_CHUNK * SEGMENT_CHUNK;
+    do
+        err =
+            segment->disk->reserve(segment->fd, (off_t)segment->reserved, (off_t)(until - segment->reserved));
+    while (err == EINTR);
+    if (err)
+        return -err;
+    segment->reserved = until;
+    return 0;
+}
+
+int segment_write(struct segment *segment, const char *data, size_t len)
+{
+    int r = disk_write(segment->disk, segment->fd, data, len, segment->end);
+
+    if (r == 0)
+        segment->end += len;
+    return r;
+}
+
+int segment_trim(struct segment *segment)
+{
+    if (ftruncate(segment->fd, (off_t)segment->end) < 0)
+        return -errno;
+    segment->reserved = segment->end;
+    return 0;
+}
+
+void segment_close(struct segment *segment)
+{
+    if (segment->fd >= 0)
+        close(segment->fd);
+    segment->fd = -1;
+}

@@ -1,0 +1,236 @@
+"""The harness: starts the real binary, talks to it as a client would, and looks at how it ends.
+
+Every router that a test starts is stopped with SIGTERM afterwards; an exit code other than 0, a leak or any
+other report of a sanitizer fails the test. The tests of one run may run side by side: every router has
+its own directory and takes free ports.
+"""
+
+import json
+import os
+import pathlib
+import signal
+import socket
+import subprocess
+import time
+
+import httpx
+import pytest
+
+ROOT = pathlib.Path(__file__).resolve().parents[2]
+BUILD_DIR = pathlib.Path(os.environ.get("BUILD_DIR", "build"))
+BINARY = (BUILD_DIR if BUILD_DIR.is_absolute() else ROOT / BUILD_DIR) / "smart-router"
+
+FIVE_PODS = ",".join(f"voice-agent-{i}" for i in range(5))
+DEADLINE_S = 20  # for what should take milliseconds: only a hang gets there
+SANITIZER_REPORTS = ("AddressSanitizer", "LeakSanitizer", "runtime error:", "UndefinedBehaviorSanitizer")
+
+
+def wait_until(condition, what):
+    """Returns the first true value of condition(); fails if there is none for a long time."""
+    end = time.monotonic() + DEADLINE_S
+    while time.monotonic() < end:
+        value = condition()
+        if value:
+            return value
+        time.sleep(0.01)
+    pytest.fail(f"waited in vain: {what}")
+
+
+def clean_environment(env, data_dir):
+    kept = ("PATH", "LANG", "ASAN_OPTIONS", "UBSAN_OPTIONS", "LSAN_OPTIONS")
+    clean = {name: os.environ[name] for name in kept if name in os.environ}
+    clean.update(HTTP_PORT="0", METRICS_PORT="0", DATA_DIR=str(data_dir), STATIC_PODS=FIVE_PODS)
+    for name, value in (env or {}).items():
+        if value is None:
+            clean.pop(name, None)
+        else:
+            clean[name] = str(value)
+    return clean
+
+
+class Router:
+    """A running router. `get`, `post`, `put`, `delete` and `request` are httpx's, on its URL."""
+
+    def __init__(self, env, data_dir, log_path):
+        self.data_dir = pathlib.Path(data_dir)
+        self.log_path = log_path
+        self.env = clean_environment(env, data_dir)
+        self.port = None
+        self.metrics_port = None
+        self.is_stopped = False
+        with open(log_path, "wb") as log:
+            self.proc = subprocess.Popen(
+                [str(BINARY)], env=self.env, cwd=self.data_dir.parent, stdin=subprocess.DEVNULL, stdout=log, stderr=log
+            )
+        self.client = None
+
+    def log(self):
+        return self.log_path.read_text(errors="replace")
+
+    def log_lines(self, msg=None):
+        """The JSON lines of the log, all or those of one event."""
+        lines = []
+        for line in self.log().splitlines():
+            try:
+                entry = json.loads(line)
+            except ValueError:
+                continue
+            if isinstance(entry, dict) and (msg is None or entry.get("msg") == msg):
+                lines.append(entry)
+        return lines
+
+    def _listening(self, name):
+        if self.proc.poll() is not None:
+            pytest.fail(f"the router ended with {self.proc.returncode}:\n{self.log()}")
+        for line in self.log_lines("listening"):
+            if line.get("name") == name:
+                return line["port"]
+        return None
+
+    def wait_ready(self):
+        self.port = wait_until(lambda: self._listening("http"), "the router listens")
+        self.metrics_port = wait_until(lambda: self._listening("metrics"), "the metrics listener listens")
+        self.client = httpx.Client(base_url=self.url, timeout=DEADLINE_S, trust_env=False)
+        wait_until(lambda: self.get("/ready").status_code == 200, "the router is ready")
+        if self.env.get("POD_SOURCE") != "api":
+            pods = len([pod for pod in self.env.get("STATIC_PODS", "").split(",") if pod])
+            wait_until(
+                lambda: self.get("/api/v1/pods?limit=1").json()["total"] >= pods, "all static pods are there"
+            )
+
+    @property
+    def url(self):
+        return f"http://127.0.0.1:{self.port}"
+
+    @property
+    def metrics_url(self):
+        return f"http://127.0.0.1:{self.metrics_port}"
+
+    def request(self, method, path, **kwargs):
+        return self.client.request(method, path, **kwargs)
+
+    def get(self, path, **kwargs):
+        return self.client.get(path, **kwargs)
+
+    def post(self, path, json=None, **kwargs):
+        return self.client.post(path, json=json, **kwargs)
+
+    def put(self, path, json=None, **kwargs):
+        return self.client.put(path, json=json, **kwargs)
+
+    def delete(self, path, **kwargs):
+        return self.client.delete(path, **kwargs)
+
+    def allocate(self, call_sid, **fields):
+        """Allocates and expects it to work."""
+        answer = self.post("/api/v1/allocate", {"call_sid": call_sid, **fields})
+        assert answer.status_code == 200, answer.text
+        return answer.json()
+
+    def release(self, call_sid):
+        answer = self.post("/api/v1/release", {"call_sid": call_sid})
+        assert answer.status_code == 200, answer.text
+        return answer.json()
+
+    def state(self):
+        """Everything a client can see of the router's state, to compare before and after."""
+        status = self.get("/api/v1/status").json()
+        status.pop("uptime_seconds")
+        return {
+            "status": status,
+            "pods": self.get("/api/v1/pods?limit=1000").json(),
+            "calls": self.get("/api/v1/calls?limit=1000").json(),
+            "merchants": self.get("/api/v1/merchants").json(),
+            "tiers": self.get("/api/v1/tiers").text,
+        }
+
+    def raw(self, data, half_close=False):
+        """Sends bytes as they are; returns what comes back until the router closes or falls silent."""
+        with socket.create_connection(("127.0.0.1", self.port), timeout=2) as conn:
+            conn.sendall(data)
+            if half_close:
+                conn.shutdown(socket.SHUT_WR)
+            received = b""
+            try:
+                while chunk := conn.recv(65536):
+                    received += chunk
+            except (TimeoutError, ConnectionResetError):
+                pass
+            return received
+
+    def stop(self):
+        """SIGTERM; returns the exit code."""
+        if self.client:
+            self.client.close()
+        self.is_stopped = True
+        if self.proc.poll() is None:
+            self.proc.send_signal(signal.SIGTERM)
+        return self.proc.wait(DEADLINE_S + 20)
+
+    def kill(self):
+        """SIGKILL: a crash."""
+        if self.client:
+            self.client.close()
+        self.is_stopped = True
+        self.proc.kill()
+        self.proc.wait()
+
+
+@pytest.fixture
+def start_router(tmp_path):
+    """start_router(env=None, data_dir=None, wait=True) -> Router. A variable that is None is left unset."""
+    routers = []
+
+    def start(env=None, data_dir=None, wait=True):
+        number = len(routers)
+        router = Router(env, data_dir or tmp_path / f"data-{number}", tmp_path / f"log-{number}")
+        routers.append(router)
+        if wait:
+            router.wait_ready()
+        return router
+
+    yield start
+
+    problems = []
+    for router in routers:
+        if not router.is_stopped:
+            try:
+                code = router.stop()
+            except subprocess.TimeoutExpired:
+                router.kill()
+                code = "nothing: it had to be killed"
+            if code != 0:
+                problems.append(f"the router ended with {code}:\n{router.log()[-4000:]}")
+        reports = [report for report in SANITIZER_REPORTS if report in router.log()]
+        if reports:
+            problems.append(f"{reports}:\n{router.log()[-8000:]}")
+    if problems:
+        pytest.fail("\n".join(problems))
+
+
+@pytest.fixture
+def router(start_router):
+    """One router with five pods and the default tiers."""
+    return start_router()
+
+
+@pytest.fixture
+def run_router(tmp_path):
+    """run_router(env) -> a finished process, for starts that must fail. Its text is in `output`."""
+
+    def run(env=None, args=(), data_dir=None):
+        done = subprocess.run(
+            [str(BINARY), *args],
+            env=clean_environment(env, data_dir or tmp_path / "run-data"),
+            cwd=tmp_path,
+            stdin=subprocess.DEVNULL,
+            capture_output=True,
+            timeout=DEADLINE_S,
+            check=False,
+        )
+        done.output = (done.stdout + done.stderr).decode(errors="replace")
+        for report in SANITIZER_REPORTS:
+            assert report not in done.output, done.output
+        return done
+
+    return run

@@ -1,0 +1,127 @@
+"""Which pools a call tries, and in which order: every row of the table of chains, on real pods."""
+
+import json
+
+import pytest
+
+TIERS = {
+    "tiers": {
+        "gold": {"target": 1},
+        "standard": {"target": 1},
+        "basic": {"type": "shared", "target": 1, "max_concurrent": 2},
+        "vip": {"target": 1},
+        "merchant:9shines": {"target": 1},
+        "merchant:acme": {"target": 1},
+    },
+    "default_chain": ["gold", "standard", "basic"],
+}
+PODS = ",".join(f"pod-{i}" for i in range(6))
+
+GOLD, STANDARD, BASIC, VIP = ["pool:gold"], ["pool:standard"], ["pool:basic"] * 2, ["pool:vip"]
+NINE, ACME = ["merchant:9shines"], ["merchant:acme"]
+DEFAULT = GOLD + STANDARD + BASIC
+
+CHAINS = [
+    (None, DEFAULT),
+    ({"tier": "gold"}, DEFAULT),
+    ({"tier": "standard"}, STANDARD + BASIC),
+    ({"tier": "vip"}, VIP + DEFAULT),
+    ({"pool": "9shines"}, NINE + DEFAULT),
+    ({"pool": "9shines", "tier": "dedicated"}, NINE + DEFAULT),
+    ({"fallback": ["standard", "basic"]}, STANDARD + BASIC),
+    ({"fallback": ["standard", "nothing", "basic"]}, STANDARD + BASIC),
+    ({"pool": "acme", "fallback": ["gold"]}, ACME + GOLD),
+]
+
+
+def fill(router, merchant_id):
+    """Allocates until there is no pod; returns the pools in the order in which they were used."""
+    pools = []
+    while True:
+        answer = router.post(
+            "/api/v1/allocate", {"call_sid": f"CA-{len(pools)}", "merchant_id": merchant_id}
+        )
+        if answer.status_code == 503:
+            return pools
+        assert answer.status_code == 200, answer.text
+        pools.append(answer.json()["source_pool"])
+        assert len(pools) < 20
+
+
+def refused_chain(router, call_sid):
+    return [step["pool"] for step in router.get(f"/api/v1/call/{call_sid}").json()["refusal"]["chain"]]
+
+
+@pytest.mark.parametrize("config,expected", CHAINS, ids=[json.dumps(config) for config, _ in CHAINS])
+def test_a_merchant_walks_its_chain(start_router, config, expected):
+    router = start_router({"TIER_CONFIG": json.dumps(TIERS), "STATIC_PODS": PODS})
+    if config is not None:
+        assert router.put("/api/v1/merchants/m1", config).status_code == 200
+    assert fill(router, "m1") == expected
+    tried = refused_chain(router, f"CA-{len(expected)}")
+    in_order = list(dict.fromkeys(pool.removeprefix("pool:") for pool in expected))
+    assert tried == in_order
+
+
+def test_a_merchant_without_an_id_gets_the_default_chain(start_router):
+    router = start_router({"TIER_CONFIG": json.dumps(TIERS), "STATIC_PODS": PODS})
+    assert fill(router, "") == DEFAULT
+
+
+def test_a_merchants_configuration_counts_for_the_next_call(router):
+    assert router.allocate("CA1", merchant_id="m1")["source_pool"] == "pool:gold"
+    router.release("CA1")
+    router.put("/api/v1/merchants/m1", {"tier": "standard"})
+    assert router.allocate("CA2", merchant_id="m1")["source_pool"] == "pool:standard"
+    router.put("/api/v1/merchants/m1", {"tier": "gold"})
+    assert router.allocate("CA3", merchant_id="m1")["source_pool"] == "pool:gold"
+    router.delete("/api/v1/merchants/m1")
+    assert router.allocate("CA4", merchant_id="m1")["source_pool"] == "pool:standard"
+
+
+def test_a_reserved_tier_serves_only_merchants_that_name_it(start_router):
+    tiers = {"gold": {"target": 1, "reserved": True}, "standard": {"target": 1}}
+    router = start_router({"TIER_CONFIG": json.dumps(tiers), "STATIC_PODS": "pod-0,pod-1"})
+    router.put("/api/v1/merchants/golden", {"tier": "gold"})
+    assert router.allocate("CA1")["source_pool"] == "pool:standard"
+    refused = router.post("/api/v1/allocate", {"call_sid": "CA2"})
+    assert refused.status_code == 503
+    assert refused_chain(router, "CA2") == ["standard"]
+    assert router.allocate("CA3", merchant_id="golden")["source_pool"] == "pool:gold"
+
+
+def test_a_dedicated_pool_that_is_not_configured_is_named_in_the_refusal(start_router):
+    router = start_router({"STATIC_PODS": None, "POD_SOURCE": "api"})
+    router.put("/api/v1/merchants/m1", {"pool": "9shines"})
+    assert router.post("/api/v1/allocate", {"call_sid": "CA1", "merchant_id": "m1"}).status_code == 503
+    chain = router.get("/api/v1/call/CA1").json()["refusal"]["chain"]
+    assert (chain[0]["pool"], chain[0]["is_configured"]) == ("merchant:9shines", False)
+    assert [step["pool"] for step in chain[1:]] == ["gold", "standard", "basic"]
+
+
+def test_a_dedicated_pool_takes_nobody_else(start_router):
+    router = start_router({"TIER_CONFIG": json.dumps(TIERS), "STATIC_PODS": PODS})
+    router.put("/api/v1/merchants/nine", {"pool": "9shines"})
+    assert "merchant:9shines" not in fill(router, "other")
+    assert router.allocate("CA-nine", merchant_id="nine")["source_pool"] == "merchant:9shines"
+
+
+@pytest.mark.parametrize(
+    "config",
+    [
+        {"gold": 1, "standard": 1, "basic": 1},
+        {"gold": {"target": 1}, "standard": {"target": 1}, "basic": {"target": 1}},
+        {"tiers": {"gold": {"target": 1}, "standard": {"target": 1}, "basic": {"target": 1}}},
+    ],
+    ids=["integers", "flat", "envelope"],
+)
+def test_the_tier_configuration_has_three_forms(start_router, config):
+    router = start_router({"TIER_CONFIG": json.dumps(config), "STATIC_PODS": "a,b,c"})
+    assert sorted(fill(router, "")) == ["pool:basic", "pool:gold", "pool:standard"]
+
+
+def test_shared_pods_get_the_least_loaded_first(start_router):
+    tiers = {"basic": {"type": "shared", "target": 2, "max_concurrent": 3}}
+    router = start_router({"TIER_CONFIG": json.dumps(tiers), "STATIC_PODS": "a,b"})
+    pods = [router.allocate(f"CA{i}")["pod_name"] for i in range(6)]
+    assert [sorted(pods[i : i + 2]) for i in (0, 2, 4)] == [["a", "b"]] * 3

@@ -64,9 +64,9 @@ void api_log_ended(const struct api_task *task, const struct ended_array *ended)
     for (size_t i = 0; i < ended->count; i++) {
         const struct ended_call *call = &ended->calls[i];
 
-        log_info("call ended", log_str("call_sid", call->call_sid), log_str("pod", call->pod),
+        log_warn("call ended", log_str("call_sid", call->call_sid), log_str("pod", call->pod),
                  log_str("pool", call->pool), log_str("merchant", call->merchant_id),
-                 log_str("why", call_end_name(call->why)),
+                 log_str("reason", call_end_name(call->why)),
                  log_str("request_id", http_request_id(task->request)));
     }
 }

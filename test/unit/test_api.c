@@ -5,6 +5,7 @@
  * The handlers run against a store that answers what a test tells it to, and against a stand-in for the
  * server that only remembers the answer. What requests do with a real store is in test/functional.
  */
+#include <fcntl.h>
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -399,6 +400,7 @@ static void allocate__refusal_is_logged_with_what_stood_in_the_way(void **state 
         {.pool = "merchant:9shines"},
     };
     struct refusal refusal = {.steps = steps, .count = ARRAY_LEN(steps)};
+    int nowhere = open("/dev/null", O_WRONLY | O_CLOEXEC);
     FILE *file = tmpfile();
     char text[4096] = "";
     struct world world;
@@ -413,7 +415,7 @@ static void allocate__refusal_is_logged_with_what_stood_in_the_way(void **state 
     log_flush();
     assert_answer(&world, 503, "{\"success\":false,\"error\":\"no pods available\",\"code\":\"no_pods\"}");
     assert_string_not_equal(world.request.retry_after, "");
-    log_set_fd(-1);
+    log_set_fd(nowhere);
     rewind(file);
     assert_true(fread(text, 1, sizeof(text) - 1, file) > 0);
     fclose(file);
@@ -519,6 +521,6 @@ int main(void)
     };
 
     log_configure(LOG_WARN, LOG_JSON);
-    log_set_fd(-1); /* nowhere: the failures are part of the tests */
+    log_set_fd(open("/dev/null", O_WRONLY | O_CLOEXEC)); /* the failures are part of the tests */
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -99,8 +99,8 @@ static int parser_on_value(llhttp_t *parser, const char *at, size_t len)
 }
 
 /*
- * Looks at the header as it came: every line ends with CRLF and nothing else, and no line is folded. Sets
- * header_len. llhttp has seen the end of the header, so the end is there.
+ * Looks at the header as it came: every line ends with CRLF and nothing else, none is folded, and none
+ * lacks a name. Sets header_len. llhttp has seen the end of the header, so the end is there.
  */
 static bool parser_check_lines(struct http_connection *connection)
 {
@@ -122,7 +122,7 @@ static bool parser_check_lines(struct http_connection *connection)
             request->header_len = (size_t)(lf + 1 - begin);
             return true;
         }
-        if (memchr(at, '\r', len) != lf - 1 || at[0] == '\t')
+        if (memchr(at, '\r', len) != lf - 1 || at[0] == '\t' || at[0] == ':')
             return false;
         if (at[0] == ' ' && at != begin + request->target.at + request->target.len)
             return false;
@@ -137,7 +137,8 @@ static int parser_check_protocol(struct http_connection *connection)
     size_t left = (size_t)(connection->buffer + connection->len - at);
 
     /* llhttp also speaks RTSP and ICE, and takes HTTP/0.9 and HTTP/2.0 for versions of the same thing. */
-    if (left < 10 || memcmp(at, " HTTP/1.", 8) != 0 || (at[8] != '0' && at[8] != '1') || at[9] != '\r')
+    if (left < 10 || memcmp(at, " HTTP/1.", 8) != 0 || (at[8] != '0' && at[8] != '1') ||
+        (at[9] != '\r' && at[9] != '\n'))
         return parser_refuse(request, 505, "only HTTP/1.0 and HTTP/1.1 are spoken here");
     request->is_http_1_0 = at[8] == '0';
     return 0;

@@ -73,8 +73,7 @@ void http_response_header(struct http_request *request, const char *name, const 
 
 static char *put(char *at, const char *text, size_t len)
 {
-    memcpy(at, text, len);
-    return at + len;
+    return mempcpy(at, text, len);
 }
 
 #define PUT(at, literal) put(at, literal, sizeof(literal) - 1)

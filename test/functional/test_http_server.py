@@ -679,7 +679,7 @@ def test_what_is_not_ambiguous_is_taken(client):
     """The attacks' harmless neighbours, so that the checks above are not merely a refusal of everything."""
     client.send(POST + b"content-length:\t5 \r\n\r\nhello")
     assert client.answer().json()["body"] == "hello"
-    client.send(POST + b"transfer-encoding:CHUNKED\r\n\r\n0005;name=value;flag;q=\"a;b\"\r\nhello\r\n0\r\nX: y\r\n\r\n")
+    client.send(POST + b"transfer-encoding:CHUNKED\r\n\r\n0005;flag;q=\"a;b\"\r\nhello\r\n0\r\nX: y\r\n\r\n")
     assert client.answer().json()["body"] == "hello"
 
 

@@ -201,7 +201,7 @@ def test_bad_registrations_are_refused(unchanged):
         ({"incarnation": "a b"}, "incarnation must have"),
         ({"incarnation": ""}, "incarnation must have"),
         ({"tier": "a b"}, "tier must be"),
-        ({"tier": "nothing"}, "nothing"),
+        ({"tier": "nothing"}, "tier is not configured"),
     ]:
         answer = unchanged.post("/api/v1/pods", {"pod_name": "agent-1", **fields})
         assert_error(answer, 400, error, "bad_request")

@@ -148,6 +148,7 @@ def test_no_label_grows_with_what_clients_send(router):
             router.request("PURGE" if i % 2 else "LOCK", "/api/v1/allocate")
             router.request("REPORT", f"/x/{i}")
 
+    scrape(router.url)
     hammer(0)
     few = set(scrape(router.url)[0])
     hammer(20)

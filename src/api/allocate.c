@@ -7,8 +7,6 @@ enum {
     REFUSAL_LINE_MAX = 8 * 1024,
 };
 
-#define APPEND_LITERAL(buf, literal) strbuf_append(buf, literal, sizeof(literal) - 1)
-
 void allocation_read(struct allocation *allocation, struct params *params)
 {
     allocation->merchant_id = params_merchant(params);

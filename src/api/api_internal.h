@@ -20,6 +20,8 @@ enum {
     API_TEXT_MAX = 128, /* flow and template */
 };
 
+#define APPEND_LITERAL(buf, literal) strbuf_append(buf, literal, sizeof(literal) - 1)
+
 struct api {
     struct api_settings settings;
     struct store *store;

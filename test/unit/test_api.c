@@ -467,6 +467,9 @@ static void metrics__are_there_when_the_store_is_not(void **state UNUSED)
     struct world world;
 
     world_init(&world, &plain_settings);
+    world.fake.result.status.active_calls = 5;
+    ask(&world, "/metrics", NULL, NULL);
+    assert_answer(&world, 200, "\nsmart_router_active_calls 5\n");
     world.fake.err = -ENOTCONN;
     world.fake.is_ready = false;
     ask(&world, ALLOCATE, NULL, SID_BODY);

@@ -1,0 +1,226 @@
+#include "manager/manager.h"
+
+#include <stdlib.h>
+
+#include "base/clock.h"
+#include "base/log.h"
+#include "manager/task.h"
+
+#define END_REASONS (CALL_END_UNMENTIONED + 1)
+
+struct manager {
+    struct manager_settings settings;
+    struct pod_seen *static_pods; /* what a sync says */
+    struct task reconcile;
+    struct task sweep;
+    uint64_t sync_started_ns;
+    unsigned tasks_left; /* to stop */
+    void (*stopped)(void *arg);
+    void *stopped_arg;
+
+    struct metrics_series *zombies_recovered;
+    struct metrics_series *sync_seconds;
+    struct metrics_series *sweeps;
+    struct metrics_series *calls_ended[END_REASONS];
+};
+
+static void manager_log_ended(struct manager *manager, const struct ended_array *ended)
+{
+    for (size_t i = 0; i < ended->count; i++) {
+        const struct ended_call *call = &ended->calls[i];
+
+        log_warn("call ended", log_str("call_sid", call->call_sid), log_str("pod", call->pod),
+                 log_str("pool", call->pool), log_str("merchant", call->merchant_id),
+                 log_str("reason", call_end_name(call->why)));
+        assert((size_t)call->why < ARRAY_LEN(manager->calls_ended));
+        metrics_add(manager->calls_ended[call->why], 1);
+        if (call->why == CALL_END_EXPIRED)
+            metrics_add(manager->zombies_recovered, 1);
+    }
+}
+
+/*
+ * A full sync: the static pods, then rebalancing. With another source the list of static pods is empty, and
+ * the sync removes those that an earlier configuration left in the store: nobody vouches for them any more.
+ */
+static void reconcile_begin(void *arg, struct command *ret_command)
+{
+    struct manager *manager = arg;
+
+    manager->sync_started_ns = clock_elapsed_ns();
+    *ret_command = (struct command){
+        .type = COMMAND_SYNC,
+        .sync = {.source = POD_SOURCE_STATIC,
+                 .pods = manager->static_pods,
+                 .count = manager->settings.static_pod_count},
+    };
+}
+
+static bool reconcile_step(void *arg, const struct result *result, struct command *command)
+{
+    struct manager *manager = arg;
+
+    if (command->type == COMMAND_SYNC) {
+        if (result->sync.added + result->sync.removed + result->sync.changed > 0)
+            log_info("pods synced", log_num("added", (int64_t)result->sync.added),
+                     log_num("removed", (int64_t)result->sync.removed),
+                     log_num("changed", (int64_t)result->sync.changed));
+        manager_log_ended(manager, &result->sync.ended);
+        *command = (struct command){.type = COMMAND_REBALANCE};
+        return true;
+    }
+    if (result->rebalance.moved > 0)
+        log_info("pods rebalanced", log_num("moved", (int64_t)result->rebalance.moved));
+    if (result->rebalance.more)
+        return true;
+    metrics_observe(manager->sync_seconds, (double)(clock_elapsed_ns() - manager->sync_started_ns) / 1e9);
+    return false;
+}
+
+static void sweep_begin(void *arg, struct command *ret_command)
+{
+    struct manager *manager = arg;
+
+    metrics_add(manager->sweeps, 1);
+    *ret_command = (struct command){.type = COMMAND_SWEEP};
+}
+
+static bool sweep_step(void *arg, const struct result *result, struct command *command UNUSED)
+{
+    struct manager *manager = arg;
+
+    manager_log_ended(manager, &result->sweep.ended);
+    for (size_t i = 0; i < result->sweep.gone.count; i++)
+        log_warn("pod gone", log_str("pod", result->sweep.gone.names[i]));
+    if (result->sweep.recovered > 0)
+        log_info("pods recovered", log_num("pods", (int64_t)result->sweep.recovered));
+    metrics_add(manager->zombies_recovered, (double)result->sweep.recovered);
+    return result->sweep.more;
+}
+
+static struct metrics_series *manager_counter(struct metrics *metrics, const char *name, const char *help)
+{
+    struct metrics_family *family = metrics_family(metrics, METRICS_COUNTER, name, help, NULL, 0, NULL, 0);
+
+    return family ? metrics_series(family, NULL) : NULL;
+}
+
+static int manager_add_metrics(struct manager *manager, struct metrics *metrics)
+{
+    static const double bounds[] = {0.001, 0.005, 0.01, 0.05, 0.1, 0.5, 1, 5, 30};
+    static const char *const reason_label[] = {"reason"};
+    static const char *const task_label[] = {"task"};
+    struct metrics_family *sync_seconds, *ended, *failures;
+
+    manager->zombies_recovered =
+        manager_counter(metrics, "smart_router_zombies_recovered_total",
+                        "Calls ended because their lease expired, and pods brought back by a sweep.");
+    manager->sweeps = manager_counter(metrics, "smart_router_sweeps_total", "Sweeps begun.");
+    sync_seconds = metrics_family(metrics, METRICS_HISTOGRAM, "smart_router_sync_duration_seconds",
+                                  "Duration of a full sync of the pods.", NULL, 0, bounds, ARRAY_LEN(bounds));
+    ended = metrics_family(metrics, METRICS_COUNTER, "smart_router_calls_ended_total",
+                           "Calls that ended without being released.", reason_label, 1, NULL, 0);
+    failures =
+        metrics_family(metrics, METRICS_COUNTER, "smart_router_task_failures_total",
+                       "Runs of background tasks that failed and are tried again.", task_label, 1, NULL, 0);
+    if (!manager->zombies_recovered || !manager->sweeps || !sync_seconds || !ended || !failures)
+        return -ENOMEM;
+
+    manager->sync_seconds = metrics_series(sync_seconds, NULL);
+    for (int i = 0; i < END_REASONS; i++) {
+        const char *reason = call_end_name((enum call_end)i);
+
+        manager->calls_ended[i] = metrics_series(ended, &reason);
+    }
+    manager->reconcile.failures_total = metrics_series(failures, (const char *const[]){"sync"});
+    manager->sweep.failures_total = metrics_series(failures, (const char *const[]){"sweep"});
+    return 0;
+}
+
+static int manager_copy_pods(struct manager *manager)
+{
+    const struct manager_settings *settings = &manager->settings;
+
+    manager->static_pods = calloc(settings->static_pod_count + 1, sizeof(*manager->static_pods));
+    if (!manager->static_pods)
+        return -ENOMEM;
+    for (size_t i = 0; i < settings->static_pod_count; i++) {
+        manager->static_pods[i] = (struct pod_seen){
+            .name = settings->static_pods[i].name,
+            .address = settings->static_pods[i].address,
+            .source = POD_SOURCE_STATIC,
+            .is_ready = true,
+        };
+    }
+    return 0;
+}
+
+int manager_new(uv_loop_t *loop, const struct manager_settings *settings, struct store *store,
+                struct metrics *metrics, struct manager **ret_manager)
+{
+    struct manager *manager = calloc(1, sizeof(*manager));
+
+    assert(settings);
+    assert(store);
+    assert(ret_manager);
+    assert(settings->source == POD_SOURCE_STATIC || settings->static_pod_count == 0);
+    if (!manager)
+        return -ENOMEM;
+    manager->settings = *settings;
+    manager->reconcile = (struct task){
+        .name = "sync",
+        .interval_ms = settings->reconcile_interval_ms,
+        .begin = reconcile_begin,
+        .step = reconcile_step,
+        .arg = manager,
+        .store = store,
+    };
+    manager->sweep = (struct task){
+        .name = "sweep",
+        .interval_ms = settings->cleanup_interval_ms,
+        .begin = sweep_begin,
+        .step = sweep_step,
+        .arg = manager,
+        .store = store,
+    };
+    if (manager_copy_pods(manager) < 0 || manager_add_metrics(manager, metrics) < 0) {
+        free(manager->static_pods);
+        free(manager);
+        return -ENOMEM;
+    }
+    task_init(&manager->reconcile, loop);
+    task_init(&manager->sweep, loop);
+    *ret_manager = manager;
+    return 0;
+}
+
+void manager_start(struct manager *manager)
+{
+    assert(manager);
+    task_start(&manager->reconcile, 0);
+    task_start(&manager->sweep, manager->settings.cleanup_interval_ms);
+}
+
+static void manager_task_stopped(void *arg)
+{
+    struct manager *manager = arg;
+    void (*stopped)(void *) = manager->stopped;
+    void *stopped_arg = manager->stopped_arg;
+
+    if (--manager->tasks_left > 0)
+        return;
+    free(manager->static_pods);
+    free(manager);
+    stopped(stopped_arg);
+}
+
+void manager_stop(struct manager *manager, void (*stopped)(void *arg), void *arg)
+{
+    assert(manager);
+    assert(stopped);
+    manager->stopped = stopped;
+    manager->stopped_arg = arg;
+    manager->tasks_left = 2;
+    task_stop(&manager->reconcile, manager_task_stopped, manager);
+    task_stop(&manager->sweep, manager_task_stopped, manager);
+}

@@ -1,0 +1,144 @@
+#include "manager/task.h"
+
+#include <sys/random.h>
+
+#include "base/log.h"
+
+static void task_run(struct task *task);
+
+static void task_timer_fired(uv_timer_t *timer)
+{
+    task_run(timer->data);
+}
+
+void task_init(struct task *task, uv_loop_t *loop)
+{
+    int err = uv_timer_init(loop, &task->timer);
+
+    assert(err == 0); /* it never fails */
+    task->timer.data = task;
+    arena_init(&task->arena, TASK_ARENA_MAX);
+}
+
+static void task_schedule(struct task *task, uint64_t delay_ms)
+{
+    int err;
+
+    if (task->is_stopping)
+        return;
+    err = uv_timer_start(&task->timer, task_timer_fired, delay_ms, 0);
+    assert(err == 0); /* it fails only for a closing timer */
+}
+
+uint64_t task_backoff_ms(unsigned failures, uint64_t interval_ms, uint32_t random)
+{
+    uint64_t delay_ms = TASK_BACKOFF_MIN_MS;
+
+    assert(failures > 0);
+    for (unsigned i = 1; i < failures && delay_ms < interval_ms; i++)
+        delay_ms *= 2;
+    delay_ms = min_u64(delay_ms, interval_ms);
+    return delay_ms - delay_ms / 2 * random / UINT32_MAX;
+}
+
+static void task_failed(struct task *task, const char *error)
+{
+    uint32_t random = 0;
+    uint64_t delay_ms;
+
+    /* Without random bytes the pause is merely not spread. */
+    if (getrandom(&random, sizeof(random), GRND_NONBLOCK) != sizeof(random))
+        random = 0;
+    task->failures++;
+    metrics_add(task->failures_total, 1);
+    delay_ms = task_backoff_ms(task->failures, task->interval_ms, random);
+    log_warn("background task failed", log_str("task", task->name), log_str("error", error),
+             log_num("failures", task->failures), log_num("retry_ms", (int64_t)delay_ms));
+    task_schedule(task, delay_ms);
+}
+
+static void task_succeeded(struct task *task)
+{
+    if (task->failures > 0)
+        log_info("background task works again", log_str("task", task->name),
+                 log_num("failures", task->failures));
+    task->failures = 0;
+    task_schedule(task, task->interval_ms);
+}
+
+static void task_closed(uv_handle_t *handle)
+{
+    struct task *task = handle->data;
+
+    arena_release(&task->arena);
+    task->stopped(task->stopped_arg);
+}
+
+static void task_close(struct task *task)
+{
+    uv_close((uv_handle_t *)&task->timer, task_closed);
+}
+
+static void task_ask(struct task *task);
+
+static void task_answered(void *arg, int err, const struct result *result)
+{
+    struct task *task = arg;
+    bool more = false;
+
+    task->is_waiting = false;
+    if (err == 0 && result->outcome == OUTCOME_OK)
+        more = task->step(task->arg, result, &task->command);
+
+    /* What was answered has been logged and counted; whoever leads next goes on from there. */
+    if (task->is_stopping)
+        task_close(task);
+    else if (err < 0)
+        task_failed(task, strerror(-err));
+    else if (result->outcome != OUTCOME_OK)
+        task_failed(task, result->error ? result->error : "the store refused the command");
+    else if (more && ++task->steps < TASK_STEPS_MAX)
+        task_ask(task);
+    else
+        task_succeeded(task);
+}
+
+static void task_ask(struct task *task)
+{
+    int err;
+
+    arena_reset(&task->arena);
+    err = store_execute(task->store, &task->command, &task->arena, task_answered, task);
+    if (err < 0)
+        task_failed(task, strerror(-err));
+    else
+        task->is_waiting = true;
+}
+
+static void task_run(struct task *task)
+{
+    assert(!task->is_waiting);
+    assert(!task->is_stopping);
+    task->steps = 0;
+    task->begin(task->arg, &task->command);
+    task_ask(task);
+}
+
+void task_start(struct task *task, uint64_t delay_ms)
+{
+    if (delay_ms == 0)
+        task_run(task);
+    else
+        task_schedule(task, delay_ms);
+}
+
+void task_stop(struct task *task, void (*stopped)(void *arg), void *arg)
+{
+    assert(!task->is_stopping);
+    task->is_stopping = true;
+    task->stopped = stopped;
+    task->stopped_arg = arg;
+    uv_timer_stop(&task->timer);
+    if (!task->is_waiting)
+        task_close(task);
+}

@@ -296,7 +296,7 @@ static inline char *fixture_dump(struct fixture *f, size_t *ret_len)
     return all.data;
 }
 
-/* The whole file, to be freed; `ret_len` without the zeros at its end. */
+/* The whole file, to be freed. */
 static inline char *fixture_read_file(struct fixture *f, const char *name, size_t *ret_len)
 {
     char path[128];
@@ -313,8 +313,6 @@ static inline char *fixture_read_file(struct fixture *f, const char *name, size_
     assert_int_equal(pread(fd, data, (size_t)st.st_size, 0), st.st_size);
     close(fd);
     *ret_len = (size_t)st.st_size;
-    while (*ret_len && !data[*ret_len - 1])
-        --*ret_len;
     return data;
 }
 

@@ -1,0 +1,495 @@
+/* What the embedded store makes of its files after a crash, after damage, and when it replaces them. */
+#include "../support/embedded_fixture.h"
+
+enum {
+    STEPS = 8,
+    BOOT_NOW = 111,
+    BOOT_BEFORE = 222,
+};
+
+#define LOG_1 "log.0000000001"
+#define LOG_2 "log.0000000002"
+#define LOG_3 "log.0000000003"
+#define SNAPSHOT_2 "snapshot.0000000002"
+
+/* A log of one frame per step, and what the state was after each. */
+struct history {
+    struct fixture f;
+    char *bytes; /* of the log, before it was closed */
+    size_t ends[STEPS + 1];
+    char *dumps[STEPS + 1];
+    size_t dump_lens[STEPS + 1];
+};
+
+static void history_init(struct history *h, enum embedded_fsync fsync, uint32_t boot)
+{
+    size_t len;
+
+    memset(h, 0, sizeof(*h));
+    fixture_init(&h->f, fsync);
+    faults.boot = boot;
+    fixture_open(&h->f);
+    fixture_add_pods(&h->f);
+    for (int i = 0; i <= STEPS; i++) {
+        char sid[16];
+
+        bool is_release = i % 3 == 1;
+
+        snprintf(sid, sizeof(sid), "CA%d", is_release ? i - 1 : i);
+        assert_int_equal(is_release ? fixture_release_call(&h->f, sid) : fixture_allocate(&h->f, sid), 0);
+        assert_int_equal(h->f.result.outcome, OUTCOME_OK);
+        h->ends[i] = embedded_of(h->f.store)->active.end;
+        h->dumps[i] = fixture_dump(&h->f, &h->dump_lens[i]);
+    }
+    h->bytes = fixture_read_file(&h->f, LOG_1, &len);
+    assert_true(len >= h->ends[STEPS]);
+    fixture_close(&h->f);
+}
+
+static void history_release(struct history *h)
+{
+    for (int i = 0; i <= STEPS; i++)
+        free(h->dumps[i]);
+    free(h->bytes);
+    fixture_release(&h->f);
+}
+
+/* Is the state now what it was after that step? */
+static void history_is(struct history *h, int step)
+{
+    size_t len;
+    char *dump = fixture_dump(&h->f, &len);
+
+    assert_int_equal(len, h->dump_lens[step]);
+    assert_memory_equal(dump, h->dumps[step], len);
+    free(dump);
+}
+
+static int history_step_at(const struct history *h, size_t offset)
+{
+    int step = -1;
+
+    for (int i = 0; i <= STEPS; i++) {
+        if (h->ends[i] <= offset)
+            step = i;
+    }
+    return step;
+}
+
+/* Puts the first `len` bytes back as the only file. */
+static void history_restore(struct history *h, size_t len, size_t zeros)
+{
+    fixture_remove_files(h->f.dir);
+    fixture_write_file(&h->f, LOG_1, h->bytes, len, zeros);
+}
+
+static void torn_tail__at_every_byte_gives_a_prefix(void **state)
+{
+    struct history h;
+
+    (void)state;
+    history_init(&h, EMBEDDED_FSYNC_NO, 0);
+    for (size_t cut = h.ends[STEPS - 3]; cut <= h.ends[STEPS]; cut++) {
+        for (size_t zeros = 0; zeros <= 5000; zeros += 5000) {
+            size_t present = cut;
+            int step;
+
+            /* A zero that was cut off and one that was reserved are the same. */
+            while (zeros && present < h.ends[STEPS] && !h.bytes[present])
+                present++;
+            step = history_step_at(&h, present);
+            history_restore(&h, cut, zeros);
+            fixture_open(&h.f);
+            history_is(&h, step);
+            if (h.ends[step] >= cut)
+                assert_int_equal(h.f.report.cut_bytes, 0);
+            else
+                assert_in_range(h.f.report.cut_bytes, 1, cut - h.ends[step]);
+            /* And the store goes on from there. */
+            assert_int_equal(fixture_allocate(&h.f, "CA-after"), 0);
+            fixture_close(&h.f);
+            fixture_open(&h.f);
+            assert_int_equal(h.f.report.cut_bytes, 0);
+            assert_int_equal(fixture_call(&h.f, "CA-after"), 0);
+            assert_int_equal(h.f.result.outcome, OUTCOME_OK);
+            fixture_close(&h.f);
+            arena_reset(&h.f.arena);
+        }
+    }
+    history_release(&h);
+}
+
+static void torn_tail__noise_is_cut_off(void **state)
+{
+    struct history h;
+
+    (void)state;
+    history_init(&h, EMBEDDED_FSYNC_ALWAYS, 0);
+    for (size_t i = h.ends[STEPS - 1] + 1; i < h.ends[STEPS]; i += 3) {
+        history_restore(&h, h.ends[STEPS], 0);
+        h.bytes[i] ^= 0x10;
+        history_restore(&h, h.ends[STEPS], 100);
+        h.bytes[i] ^= 0x10;
+        fixture_open(&h.f);
+        history_is(&h, STEPS - 1);
+        assert_true(h.f.report.cut_bytes > 0);
+        fixture_close(&h.f);
+    }
+    history_release(&h);
+}
+
+/* Every byte of a frame that has others behind it, and of the file's header. */
+static void damage__in_the_middle_is_refused(void **state)
+{
+    static const enum embedded_fsync modes[] = {EMBEDDED_FSYNC_ALWAYS, EMBEDDED_FSYNC_NO};
+
+    (void)state;
+    for (size_t m = 0; m < ARRAY_LEN(modes); m++) {
+        struct history h;
+
+        history_init(&h, modes[m], 0);
+        for (size_t i = 0; i < h.ends[STEPS - 1]; i++) {
+            char where[64];
+            int r;
+
+            if (i == FILE_HEADER_SIZE) /* the long first frames behave no differently */
+                i = h.ends[STEPS - 4];
+            h.bytes[i] ^= 0x10;
+            history_restore(&h, h.ends[STEPS], 4096);
+            h.bytes[i] ^= 0x10;
+            r = fixture_try_open(&h.f);
+            /* The version is in the header. */
+            assert_true(r == -EBADMSG || (r == -EOPNOTSUPP && i >= 8 && i < 12));
+            assert_non_null(strstr(h.f.error, LOG_1));
+            if (r == -EBADMSG) {
+                snprintf(where, sizeof(where), "offset %zu",
+                         i < FILE_HEADER_SIZE ? 0 : h.ends[history_step_at(&h, i)]);
+                assert_non_null(strstr(h.f.error, where));
+                assert_non_null(strstr(h.f.error, "backup"));
+            }
+        }
+        /* The refusal changed nothing: with the right byte back all is well. */
+        history_restore(&h, h.ends[STEPS], 0);
+        fixture_open(&h.f);
+        history_is(&h, STEPS);
+        fixture_close(&h.f);
+        history_release(&h);
+    }
+}
+
+static void damage__the_advice_in_the_message_works(void **state)
+{
+    struct history h;
+
+    (void)state;
+    history_init(&h, EMBEDDED_FSYNC_ALWAYS, 0);
+    h.bytes[h.ends[3] + 20] ^= 1;
+    history_restore(&h, h.ends[STEPS], 0);
+    assert_int_equal(fixture_try_open(&h.f), -EBADMSG);
+    history_restore(&h, h.ends[3], 0); /* truncate -s */
+    fixture_open(&h.f);
+    history_is(&h, 3);
+    fixture_close(&h.f);
+    history_release(&h);
+}
+
+/* After a power cut, pages that were not synced yet may be missing in the middle. */
+static void power_cut__loses_only_what_was_not_synced(void **state)
+{
+    struct history h;
+
+    (void)state;
+    history_init(&h, EMBEDDED_FSYNC_NO, BOOT_BEFORE);
+    memset(h.bytes + h.ends[3], 0, 30);
+    history_restore(&h, h.ends[STEPS], 0);
+    assert_int_equal(fixture_try_open(&h.f), -EBADMSG); /* the machine still runs: no page was lost */
+    faults.boot = BOOT_NOW;
+    fixture_open(&h.f);
+    history_is(&h, 3);
+    assert_true(h.f.report.cut_bytes > 0);
+    fixture_close(&h.f);
+    history_release(&h);
+
+    history_init(&h, EMBEDDED_FSYNC_ALWAYS, BOOT_BEFORE);
+    memset(h.bytes + h.ends[3], 0, 30);
+    history_restore(&h, h.ends[STEPS], 0);
+    faults.boot = BOOT_NOW;
+    assert_int_equal(fixture_try_open(&h.f), -EBADMSG); /* it was synced: this is damage */
+    history_release(&h);
+}
+
+static void clean_close__makes_all_damage_visible(void **state)
+{
+    struct history h;
+    size_t len;
+    char *bytes;
+
+    (void)state;
+    history_init(&h, EMBEDDED_FSYNC_EVERYSEC, BOOT_BEFORE);
+    bytes = fixture_read_file(&h.f, LOG_1, &len);
+    assert_true(len > h.ends[STEPS]);
+    bytes[h.ends[STEPS - 1] + 20] ^= 1;
+    fixture_write_file(&h.f, LOG_1, bytes, len, 0);
+    free(bytes);
+    faults.boot = BOOT_NOW;
+    assert_int_equal(fixture_try_open(&h.f), -EBADMSG);
+    history_release(&h);
+}
+
+/* Allocates and releases until the log has been replaced by a snapshot `snapshots` times. */
+static void work_until_snapshots(struct fixture *f, uint64_t snapshots)
+{
+    struct store_stats stats = {0};
+
+    for (int i = 0; stats.snapshots < snapshots && i < 100000; i++) {
+        char sid[32];
+
+        snprintf(sid, sizeof(sid), "CA-work-%d", i);
+        assert_int_equal(fixture_allocate(f, sid), 0);
+        assert_int_equal(f->result.outcome, OUTCOME_OK);
+        assert_int_equal(fixture_release_call(f, sid), 0);
+        assert_int_equal(f->result.outcome, OUTCOME_OK);
+        arena_reset(&f->arena);
+        store_stats(f->store, &stats);
+    }
+    assert_true(stats.snapshots >= snapshots);
+}
+
+static void snapshot__replaces_the_log_and_loads_again(void **state)
+{
+    static const enum embedded_fsync modes[] = {EMBEDDED_FSYNC_ALWAYS, EMBEDDED_FSYNC_EVERYSEC,
+                                                EMBEDDED_FSYNC_NO};
+
+    (void)state;
+    for (size_t m = 0; m < ARRAY_LEN(modes); m++) {
+        struct fixture f;
+        char *before, *after;
+        size_t before_len, after_len;
+
+        fixture_init(&f, modes[m]);
+        f.settings.snapshot_after_bytes = 20000;
+        fixture_open(&f);
+        fixture_add_pods(&f);
+        assert_int_equal(fixture_allocate(&f, "CA-early"), 0);
+        work_until_snapshots(&f, 3);
+        assert_int_equal(fixture_allocate(&f, "CA-late"), 0);
+        before = fixture_dump(&f, &before_len);
+        assert_false(fixture_has_file(&f, LOG_1));
+        fixture_close(&f);
+        fixture_open(&f);
+        assert_int_equal(f.report.calls, 2);
+        after = fixture_dump(&f, &after_len);
+        assert_int_equal(before_len, after_len);
+        assert_memory_equal(before, after, before_len);
+        free(before);
+        free(after);
+        fixture_release(&f);
+    }
+}
+
+static void snapshot__that_fails_loses_nothing(void **state)
+{
+    struct store_stats stats;
+    struct fixture f;
+
+    (void)state;
+    fixture_init(&f, EMBEDDED_FSYNC_NO);
+    f.settings.snapshot_after_bytes = 4000;
+    fixture_open(&f);
+    fixture_add_pods(&f);
+    assert_int_equal(fixture_allocate(&f, "CA1"), 0);
+    faults.sync = -1; /* nothing else syncs in this mode */
+    for (int i = 0; i < 200; i++) {
+        assert_int_equal(fixture_allocate(&f, "CA2"), 0);
+        assert_int_equal(fixture_release_call(&f, "CA2"), 0);
+        arena_reset(&f.arena);
+    }
+    faults.sync = 0;
+    store_stats(f.store, &stats);
+    assert_int_equal(stats.snapshots, 0);
+    fixture_close(&f);
+    fixture_open(&f);
+    assert_int_equal(f.report.calls, 1);
+    fixture_release(&f);
+}
+
+/* snapshot.2 and log.2 as they are after a snapshot, log.1 gone. */
+static void make_snapshot_2(struct fixture *f)
+{
+    fixture_init(f, EMBEDDED_FSYNC_NO);
+    f->settings.snapshot_after_bytes = 20000;
+    fixture_open(f);
+    fixture_add_pods(f);
+    assert_int_equal(fixture_allocate(f, "CA1"), 0);
+    work_until_snapshots(f, 1);
+    assert_int_equal(fixture_allocate(f, "CA2"), 0);
+    fixture_close(f);
+    assert_true(fixture_has_file(f, SNAPSHOT_2));
+    assert_true(fixture_has_file(f, LOG_2));
+    assert_false(fixture_has_file(f, LOG_1));
+    f->settings.snapshot_after_bytes = 0;
+}
+
+static void missing_segment__is_refused(void **state)
+{
+    struct fixture f;
+    char path[128];
+    size_t len;
+    char *bytes;
+
+    (void)state;
+    make_snapshot_2(&f);
+    bytes = fixture_read_file(&f, LOG_2, &len);
+    snprintf(path, sizeof(path), "%s/%s", f.dir, LOG_2);
+    assert_int_equal(unlink(path), 0);
+    assert_int_equal(fixture_try_open(&f), -EBADMSG);
+    assert_non_null(strstr(f.error, LOG_2));
+    assert_non_null(strstr(f.error, "missing"));
+
+    /* A later one alone is no better, nor is one under a wrong name. */
+    fixture_write_file(&f, LOG_3, bytes, len, 0);
+    assert_int_equal(fixture_try_open(&f), -EBADMSG);
+    fixture_write_file(&f, LOG_2, bytes, len, 0);
+    assert_int_equal(fixture_try_open(&f), -EBADMSG);
+    assert_non_null(strstr(f.error, LOG_3));
+
+    /* The advice in the message. */
+    snprintf(path, sizeof(path), "%s/%s", f.dir, LOG_3);
+    assert_int_equal(unlink(path), 0);
+    fixture_write_file(&f, LOG_2, "", 0, 0);
+    fixture_open(&f);
+    assert_int_equal(fixture_call(&f, "CA1"), 0);
+    assert_int_equal(f.result.outcome, OUTCOME_OK);
+    assert_int_equal(fixture_call(&f, "CA2"), 0);
+    assert_int_equal(f.result.outcome, OUTCOME_NOT_FOUND);
+    free(bytes);
+    fixture_release(&f);
+}
+
+static void damaged_snapshot__is_refused_unless_the_log_is_still_there(void **state)
+{
+    struct fixture f;
+    size_t len;
+    char *bytes;
+
+    (void)state;
+    make_snapshot_2(&f);
+    bytes = fixture_read_file(&f, SNAPSHOT_2, &len);
+    for (size_t cut = 0; cut < len; cut += 41) {
+        fixture_write_file(&f, SNAPSHOT_2, bytes, cut, 0);
+        assert_int_equal(fixture_try_open(&f), -EBADMSG);
+    }
+    bytes[len / 2] ^= 1;
+    fixture_write_file(&f, SNAPSHOT_2, bytes, len, 0);
+    assert_int_equal(fixture_try_open(&f), -EBADMSG);
+    assert_non_null(strstr(f.error, "snapshot"));
+    bytes[len / 2] ^= 1;
+    bytes[8] = 9;
+    fixture_write_file(&f, SNAPSHOT_2, bytes, len, 0);
+    assert_int_equal(fixture_try_open(&f), -EOPNOTSUPP);
+    assert_non_null(strstr(f.error, "version 9"));
+    free(bytes);
+    fixture_release(&f);
+
+    /* A crash after the snapshot was written and before the log was removed, and then damage. */
+    fixture_init(&f, EMBEDDED_FSYNC_NO);
+    fixture_open(&f);
+    fixture_add_pods(&f);
+    assert_int_equal(fixture_allocate(&f, "CA1"), 0);
+    fixture_close(&f);
+    fixture_write_file(&f, SNAPSHOT_2, "rubbish", 7, 0);
+    fixture_open(&f);
+    assert_int_equal(f.report.calls, 1);
+    fixture_release(&f);
+}
+
+static void newer_version__is_refused_with_its_number(void **state)
+{
+    struct history h;
+
+    (void)state;
+    history_init(&h, EMBEDDED_FSYNC_NO, 0);
+    h.bytes[8] = 7;
+    history_restore(&h, h.ends[STEPS], 0);
+    assert_int_equal(fixture_try_open(&h.f), -EOPNOTSUPP);
+    assert_non_null(strstr(h.f.error, "version 7"));
+    history_release(&h);
+}
+
+static void segment_never_begun__is_how_a_crash_leaves_it(void **state)
+{
+    struct history h;
+
+    (void)state;
+    history_init(&h, EMBEDDED_FSYNC_ALWAYS, 0);
+    for (size_t zeros = 0; zeros <= 100000; zeros += 100000) {
+        history_restore(&h, h.ends[STEPS], 10000);
+        fixture_write_file(&h.f, LOG_2, "", 0, zeros);
+        fixture_open(&h.f);
+        history_is(&h, STEPS);
+        assert_int_equal(h.f.report.cut_bytes, 0);
+        fixture_close(&h.f);
+    }
+    /* Rubbish in it is none. */
+    history_restore(&h, h.ends[STEPS - 1] + 10, 0);
+    fixture_write_file(&h.f, LOG_2, "rubbish", 7, 0);
+    assert_int_equal(fixture_try_open(&h.f), -EBADMSG);
+    history_release(&h);
+}
+
+/* Mutated files: refused or opened, and what is opened holds its invariants. */
+static void hostile_files__never_crash(void **state)
+{
+    uint64_t seed = 42;
+    int opened = 0;
+    struct history h;
+
+    (void)state;
+    history_init(&h, EMBEDDED_FSYNC_NO, 0);
+    for (int i = 0; i < 1500; i++) {
+        size_t len = h.ends[STEPS];
+        char *copy = malloc(len);
+        size_t dump_len;
+
+        assert_non_null(copy);
+        memcpy(copy, h.bytes, len);
+        for (int flips = 0; flips < 1 + i % 3; flips++) {
+            seed = seed * UINT64_C(6364136223846793005) + 1442695040888963407u;
+            copy[(seed >> 33) % len] ^= (char)(1 << (seed >> 20) % 8);
+        }
+        len -= i % 4 ? 0 : (seed >> 40) % len;
+        fixture_remove_files(h.f.dir);
+        fixture_write_file(&h.f, LOG_1, copy, len, (size_t)(i % 2) * 100);
+        free(copy);
+        if (fixture_try_open(&h.f) < 0) {
+            assert_true(strlen(h.f.error) > 0);
+            continue;
+        }
+        opened++;
+        free(fixture_dump(&h.f, &dump_len));
+        fixture_close(&h.f);
+    }
+    assert_true(opened > 10);
+    history_release(&h);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(torn_tail__at_every_byte_gives_a_prefix),
+        cmocka_unit_test(torn_tail__noise_is_cut_off),
+        cmocka_unit_test(damage__in_the_middle_is_refused),
+        cmocka_unit_test(damage__the_advice_in_the_message_works),
+        cmocka_unit_test(power_cut__loses_only_what_was_not_synced),
+        cmocka_unit_test(clean_close__makes_all_damage_visible),
+        cmocka_unit_test(snapshot__replaces_the_log_and_loads_again),
+        cmocka_unit_test(snapshot__that_fails_loses_nothing),
+        cmocka_unit_test(missing_segment__is_refused),
+        cmocka_unit_test(damaged_snapshot__is_refused_unless_the_log_is_still_there),
+        cmocka_unit_test(newer_version__is_refused_with_its_number),
+        cmocka_unit_test(segment_never_begun__is_how_a_crash_leaves_it),
+        cmocka_unit_test(hostile_files__never_crash),
+    };
+
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

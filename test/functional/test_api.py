@@ -1,6 +1,7 @@
 """The API as a new user walks through it: the router on one machine, five pods, nothing else."""
 
 import re
+from concurrent.futures import ThreadPoolExecutor
 
 from conftest import wait_until
 
@@ -28,6 +29,27 @@ def test_allocate_again_gives_the_same_pod(router):
     assert second["was_existing"] is True
     assert {**second, "was_existing": False} == first
     assert router.get("/api/v1/status").json()["active_calls"] == 1
+
+
+def test_many_requests_at_once_for_one_call_give_one_pod(router):
+    with ThreadPoolExecutor(16) as threads:
+        answers = list(threads.map(router.allocate, ["CA1"] * 64))
+    assert len({answer["pod_name"] for answer in answers}) == 1
+    assert [answer["was_existing"] for answer in answers].count(False) == 1
+    assert router.get("/api/v1/calls").json()["total"] == 1
+
+
+def test_many_calls_at_once_never_share_an_exclusive_pod(router):
+    def ask(number):
+        return router.post("/api/v1/allocate", {"call_sid": f"CA{number}"})
+
+    with ThreadPoolExecutor(16) as threads:
+        answers = list(threads.map(ask, range(40)))
+    given = [answer.json() for answer in answers if answer.status_code == 200]
+    assert len(given) == 7
+    assert [answer.status_code for answer in answers].count(503) == 33
+    exclusive = [answer["pod_name"] for answer in given if answer["source_pool"] != "pool:basic"]
+    assert len(set(exclusive)) == len(exclusive) == 4
 
 
 def test_allocate_again_with_other_parameters_rebuilds_the_url(router):

@@ -1,0 +1,403 @@
+#include "app/app.h"
+
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <sys/resource.h>
+#include <unistd.h>
+
+#include <uv.h>
+
+#include "api/api.h"
+#include "base/clock.h"
+#include "cli/cli.h"
+#include "http/http.h"
+#include "manager/manager.h"
+#include "metrics/metrics.h"
+#include "store/embedded/embedded.h"
+
+enum {
+    DRAIN_LOOK_MS = 10,
+    METRICS_CONNECTIONS_MAX = 100,
+    SPARE_DESCRIPTORS = 64, /* beside those of clients: listeners, logs, the loop's own */
+    ERROR_MAX = 1024,
+};
+
+struct app {
+    const struct config *config;
+    const struct settings *settings;
+    int status;
+    bool is_stopping;
+    uint64_t drain_until_ms;
+    unsigned servers_left; /* to close */
+
+    uv_loop_t loop;
+    uv_prepare_t log_flusher;
+    uv_timer_t drain_timer;
+    uv_signal_t signals[3];
+
+    struct store *store;
+    struct metrics *metrics;
+    struct api *api;
+    struct http_server *server;
+    struct http_server *metrics_server;
+    struct manager_static_pod *static_pods;
+    struct manager *manager;
+};
+
+/*
+ * Taking down, in the order in which the rooms use each other. Every step goes on when the one before says
+ * that it is done, and passes over what was never built: a failed start comes this way as well.
+ */
+
+static void app_close_handles(void *arg)
+{
+    struct app *app = arg;
+
+    app->store = NULL;
+    uv_close((uv_handle_t *)&app->log_flusher, NULL);
+    uv_close((uv_handle_t *)&app->drain_timer, NULL);
+    for (size_t i = 0; i < ARRAY_LEN(app->signals); i++)
+        uv_close((uv_handle_t *)&app->signals[i], NULL);
+}
+
+static void app_close_store(struct app *app)
+{
+    if (app->store)
+        store_close(app->store, app_close_handles, app);
+    else
+        app_close_handles(app);
+}
+
+static void app_server_closed(void *arg)
+{
+    struct app *app = arg;
+
+    if (--app->servers_left == 0)
+        app_close_store(app);
+}
+
+static void app_close_servers(void *arg)
+{
+    struct app *app = arg;
+    struct http_server *servers[] = {TAKE(app->server), TAKE(app->metrics_server)};
+
+    app->manager = NULL;
+    app->servers_left = 1;
+    for (size_t i = 0; i < ARRAY_LEN(servers); i++) {
+        if (!servers[i])
+            continue;
+        app->servers_left++;
+        http_server_close(servers[i], app_server_closed, app);
+    }
+    app_server_closed(app);
+}
+
+static void app_stop_manager(struct app *app)
+{
+    if (app->manager)
+        manager_stop(app->manager, app_close_servers, app);
+    else
+        app_close_servers(app);
+}
+
+static void app_look_at_drain(uv_timer_t *timer)
+{
+    struct app *app = timer->data;
+    size_t connections = http_server_connections(app->server);
+
+    if (connections > 0 && uv_now(&app->loop) < app->drain_until_ms)
+        return;
+    uv_timer_stop(timer);
+    if (connections > 0)
+        log_warn("connections cut at the shutdown timeout", log_num("connections", (int64_t)connections));
+    app_stop_manager(app);
+}
+
+static void app_stop(struct app *app)
+{
+    app->is_stopping = true;
+    app->drain_until_ms = uv_now(&app->loop) + app->settings->http_shutdown_timeout_ms;
+    api_set_stopping(app->api);
+    http_server_drain(app->server);
+    uv_timer_start(&app->drain_timer, app_look_at_drain, 0, DRAIN_LOOK_MS);
+}
+
+static void app_signalled(uv_signal_t *signal, int number)
+{
+    struct app *app = signal->data;
+
+    if (number == SIGHUP) {
+        log_info("SIGHUP: nothing to reload yet");
+        return;
+    }
+    if (app->is_stopping) {
+        log_warn("second signal: exiting at once", log_num("signal", number));
+        log_flush();
+        _exit(EXIT_FAILED);
+    }
+    log_info("stopping", log_num("signal", number));
+    app_stop(app);
+}
+
+/* Building up. */
+
+static void app_flush_log(uv_prepare_t *prepare UNUSED)
+{
+    log_flush();
+}
+
+static int app_init_loop(struct app *app)
+{
+    int err = uv_loop_init(&app->loop);
+
+    if (err < 0) {
+        log_error("the event loop cannot start", log_str("error", uv_strerror(err)));
+        return err;
+    }
+    uv_prepare_init(&app->loop, &app->log_flusher);
+    uv_prepare_start(&app->log_flusher, app_flush_log);
+    uv_timer_init(&app->loop, &app->drain_timer);
+    app->drain_timer.data = app;
+    for (size_t i = 0; i < ARRAY_LEN(app->signals); i++) {
+        uv_signal_init(&app->loop, &app->signals[i]);
+        app->signals[i].data = app;
+    }
+    return 0;
+}
+
+/* Clients that go away and files at their limit are errors of one write, not of the process. */
+static void app_ignore_signals(void)
+{
+    static const int numbers[] = {SIGPIPE, SIGXFSZ, SIGHUP};
+
+    for (size_t i = 0; i < ARRAY_LEN(numbers); i++)
+        signal(numbers[i], SIG_IGN);
+}
+
+static int app_catch_signals(struct app *app)
+{
+    static const int numbers[] = {SIGTERM, SIGINT, SIGHUP};
+
+    for (size_t i = 0; i < ARRAY_LEN(numbers); i++) {
+        int err = uv_signal_start(&app->signals[i], app_signalled, numbers[i]);
+
+        if (err < 0) {
+            log_error("signals cannot be caught", log_str("error", uv_strerror(err)));
+            return err;
+        }
+    }
+    return 0;
+}
+
+/* Each connection is a descriptor, and the usual soft limit of 1024 is for programs that use select(). */
+static void app_raise_descriptors(const struct settings *settings)
+{
+    struct rlimit limit;
+
+    if (getrlimit(RLIMIT_NOFILE, &limit) < 0)
+        return;
+    if (limit.rlim_cur < limit.rlim_max) {
+        struct rlimit raised = {.rlim_cur = limit.rlim_max, .rlim_max = limit.rlim_max};
+
+        if (setrlimit(RLIMIT_NOFILE, &raised) == 0)
+            limit = raised;
+    }
+    if (limit.rlim_cur < settings->max_connections + METRICS_CONNECTIONS_MAX + SPARE_DESCRIPTORS)
+        log_warn("MAX_CONNECTIONS is more than the process may open: raise its limit of open files",
+                 log_num("max_connections", (int64_t)settings->max_connections),
+                 log_num("open_files_limit", (int64_t)limit.rlim_cur));
+}
+
+static void app_warn(const struct app *app)
+{
+    bool may_be_kubernetes = getenv("KUBERNETES_SERVICE_HOST") || getenv("KUBECONFIG") ||
+                             access("/var/run/secrets/kubernetes.io/serviceaccount/token", F_OK) == 0;
+
+    if (may_be_kubernetes && !config_is_set(app->config, "POD_SOURCE"))
+        log_warn("Kubernetes is there, but this version does not watch its pods yet",
+                 log_str("pod_source", app->settings->pod_source == CONFIG_PODS_STATIC ? "static" : "api"));
+    if (config_inert_names(app->config)[0])
+        log_warn("settings that have no effect in this version",
+                 log_str("names", config_inert_names(app->config)));
+    log_warn("API_KEY cannot be set in this version: keep the port private");
+}
+
+static int app_open_store(struct app *app)
+{
+    static const enum embedded_fsync modes[] = {
+        [CONFIG_FSYNC_ALWAYS] = EMBEDDED_FSYNC_ALWAYS,
+        [CONFIG_FSYNC_EVERYSEC] = EMBEDDED_FSYNC_EVERYSEC,
+        [CONFIG_FSYNC_NO] = EMBEDDED_FSYNC_NO,
+    };
+    const struct settings *settings = app->settings;
+    const struct embedded_settings embedded = {
+        .data_dir = settings->data_dir,
+        .fsync = modes[settings->log_fsync],
+        .core = {.lease_ttl_ms = settings->lease_ttl_ms,
+                 .call_max_duration_ms = settings->call_max_duration_ms,
+                 .connect_timeout_ms = settings->connect_timeout_ms,
+                 .draining_ttl_ms = settings->draining_ttl_ms,
+                 .heartbeat_ttl_ms = settings->heartbeat_ttl_ms},
+        .tier_config = settings->tier_config[0] ? settings->tier_config : NULL,
+    };
+    struct embedded_report report = {0};
+    char error[ERROR_MAX] = "";
+    int err = embedded_open(&app->loop, &embedded, &app->store, &report, error, sizeof(error));
+
+    if (err < 0) {
+        log_error("the store in DATA_DIR cannot be opened",
+                  log_str("error", error[0] ? error : strerror(-err)),
+                  log_str("data_dir", settings->data_dir));
+        return err;
+    }
+    log_info("store opened", log_str("store", "embedded"), log_str("data_dir", settings->data_dir),
+             log_num("replayed_records", (int64_t)report.replayed_records),
+             log_num("pods", (int64_t)report.pods), log_num("calls", (int64_t)report.calls),
+             log_num("duration_ms", (int64_t)report.load_ms));
+    if (report.cut_bytes > 0)
+        log_warn("a torn tail was cut off the store's log: the last write before the crash was not complete",
+                 log_num("cut_bytes", (int64_t)report.cut_bytes), log_str("data_dir", settings->data_dir));
+    return 0;
+}
+
+static int app_new_servers(struct app *app)
+{
+    const struct settings *settings = app->settings;
+    struct http_settings http = {
+        .read_timeout_ms = settings->http_read_timeout_ms,
+        .write_timeout_ms = settings->http_write_timeout_ms,
+        .idle_timeout_ms = settings->http_idle_timeout_ms,
+        .max_connections = (size_t)settings->max_connections,
+    };
+    int err = http_server_new(&app->loop, &http, &app->server);
+
+    if (err < 0)
+        return err;
+    http.max_connections = METRICS_CONNECTIONS_MAX;
+    return http_server_new(&app->loop, &http, &app->metrics_server);
+}
+
+static int app_new_api(struct app *app)
+{
+    const struct api_settings settings = {
+        .base_url = app->settings->voice_agent_base_url,
+        .ws_url_template = app->settings->ws_url_template,
+        .busy_message = app->settings->busy_message,
+        .fallback_ws_url = app->settings->fallback_ws_url,
+        .identity = app->settings->pod_name,
+    };
+    int err = api_new(&settings, app->store, app->metrics, &app->api);
+
+    if (err < 0)
+        return err;
+    err = api_serve(app->api, app->server);
+    if (err < 0)
+        return err;
+    /* The embedded store belongs to one process: nobody else could lead. */
+    api_set_leader(app->api, true, app->settings->pod_name);
+    return api_serve_metrics(app->api, app->metrics_server);
+}
+
+static int app_new_manager(struct app *app)
+{
+    const struct settings *settings = app->settings;
+    struct manager_settings manager = {
+        .source = settings->pod_source == CONFIG_PODS_STATIC ? POD_SOURCE_STATIC : POD_SOURCE_API,
+        .static_pod_count = settings->static_pod_count,
+        .cleanup_interval_ms = settings->cleanup_interval_ms,
+        .reconcile_interval_ms = settings->reconcile_interval_ms,
+    };
+
+    app->static_pods = calloc(settings->static_pod_count + 1, sizeof(*app->static_pods));
+    if (!app->static_pods)
+        return -ENOMEM;
+    for (size_t i = 0; i < settings->static_pod_count; i++) {
+        app->static_pods[i].name = settings->static_pods[i].name;
+        app->static_pods[i].address = settings->static_pods[i].address;
+    }
+    manager.static_pods = app->static_pods;
+    return manager_new(&app->loop, &manager, app->store, app->metrics, &app->manager);
+}
+
+static int app_build(struct app *app)
+{
+    int err = metrics_new(&app->metrics);
+
+    if (err == 0)
+        err = app_new_servers(app);
+    if (err == 0)
+        err = app_new_api(app);
+    if (err == 0)
+        err = app_new_manager(app);
+    if (err < 0)
+        log_error("the router cannot be built", log_str("error", strerror(-err)));
+    return err;
+}
+
+static int app_listen(struct http_server *server, uint16_t port, const char *variable, const char *what)
+{
+    int err = http_server_listen(server, port);
+    char message[ERROR_MAX];
+
+    if (err == 0) {
+        log_info("listening", log_str("for", what), log_num("port", http_server_port(server)));
+        return 0;
+    }
+    if (err == -EADDRINUSE)
+        snprintf(message, sizeof(message), "port %u is in use: set %s to another, or stop what listens there",
+                 port, variable);
+    else
+        snprintf(message, sizeof(message), "cannot listen on port %u (%s)", port, variable);
+    log_error(message, log_num("port", port), log_str("error", strerror(-err)));
+    return err;
+}
+
+static int app_start(struct app *app)
+{
+    int err = app_open_store(app);
+
+    if (err == 0)
+        err = app_catch_signals(app);
+    if (err == 0)
+        err = app_build(app);
+    if (err == 0)
+        err = app_listen(app->server, app->settings->http_port, "HTTP_PORT", "api");
+    if (err == 0)
+        err = app_listen(app->metrics_server, app->settings->metrics_port, "METRICS_PORT", "metrics");
+    if (err < 0)
+        return err;
+    app_warn(app);
+    /* In the same turn of the loop, so that the first request already finds the static pods. */
+    manager_start(app->manager);
+    return 0;
+}
+
+int app_run(const struct config *config)
+{
+    struct app app = {.config = config, .settings = config_settings(config), .status = EXIT_OK};
+    int err;
+
+    log_configure((enum log_level)app.settings->log_level, (enum log_format)app.settings->log_format);
+    log_info("smart-router starts", log_str("version", SMART_ROUTER_VERSION), log_num("pid", getpid()));
+    app_ignore_signals();
+    app_raise_descriptors(app.settings);
+    if (app_init_loop(&app) < 0)
+        return EXIT_FAILED;
+    if (app_start(&app) < 0) {
+        app.status = EXIT_FAILED;
+        app.is_stopping = true;
+        app_stop_manager(&app);
+    }
+    uv_run(&app.loop, UV_RUN_DEFAULT);
+
+    err = uv_loop_close(&app.loop);
+    assert(err == 0); /* every handle was closed above */
+    api_free(app.api);
+    metrics_free(app.metrics);
+    free(app.static_pods);
+    if (app.status == EXIT_OK)
+        log_info("stopped");
+    log_flush();
+    return app.status;
+}

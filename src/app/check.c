@@ -1,0 +1,49 @@
+#include "app/check.h"
+
+#include "api/api.h"
+#include "base/json.h"
+#include "core/names.h"
+#include "core/tiers.h"
+
+enum { SENTENCE_MAX = 1024 };
+
+static void check_tiers(struct config *config)
+{
+    const char *text = config_settings(config)->tier_config;
+    CLEANUP(tier_config_freep) struct tier_config *tiers = NULL;
+    char error[SENTENCE_MAX] = "";
+    int err = tier_config_parse(text, strlen(text), &tiers, error, sizeof(error));
+
+    if (err < 0)
+        config_add_error(config, "TIER_CONFIG", err == -EINVAL ? error : strerror(-err));
+}
+
+static void check_static_pod(struct config *config, const struct static_pod *pod)
+{
+    bool name_is_good = name_is_pod(pod->name, strlen(pod->name));
+    struct strbuf sentence;
+
+    if (name_is_good && name_is_address(pod->address, strlen(pod->address)))
+        return;
+    strbuf_init(&sentence, NULL, SENTENCE_MAX);
+    strbuf_append_char(&sentence, '"');
+    json_escape(&sentence, slice_of(name_is_good ? pod->address : pod->name));
+    strbuf_append_str(&sentence, name_is_good ? "\" is not an address: host:port, [IPv6]:port or host"
+                                              : "\" is not a pod name: 1 to 63 lower-case letters, digits "
+                                                "and inner hyphens");
+    config_add_error(config, "STATIC_PODS",
+                     strbuf_failed(&sentence) ? "a name or address is far too long" : sentence.data);
+    strbuf_release(&sentence);
+}
+
+void check_settings(struct config *config)
+{
+    const struct settings *settings = config_settings(config);
+    char error[SENTENCE_MAX] = "";
+
+    check_tiers(config);
+    for (size_t i = 0; i < settings->static_pod_count; i++)
+        check_static_pod(config, &settings->static_pods[i]);
+    if (!api_check_template(settings->ws_url_template, error, sizeof(error)))
+        config_add_error(config, "WS_URL_TEMPLATE", error);
+}

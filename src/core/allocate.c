@@ -149,7 +149,10 @@ int core_allocate(struct core *core, const struct command *command, struct arena
         return rc;
     pod_place(core, pod);
     call_report(core, call);
-    return call_info(call, arena, &result->allocate.call);
+    rc = call_info(call, arena, &result->allocate.call);
+    if (rc)
+        call_end(core, call); /* nobody will hear of it, so nobody would ever release it */
+    return rc;
 }
 
 int core_release(struct core *core, const struct command *command, struct arena *arena, struct result *result)

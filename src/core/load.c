@@ -41,9 +41,7 @@ static int apply_pod(struct core *core, const struct record *record)
     else if (pod->pool != pool)
         pod_move(core, pod, pool);
     if (rc == 0)
-        rc = pod_set_text(&pod->address, record->pod.address);
-    if (rc == 0)
-        rc = pod_set_text(&pod->incarnation, record->pod.incarnation);
+        rc = pod_set_texts(pod, record->pod.address, record->pod.incarnation);
     if (rc)
         return rc;
     pod->source = record->pod.source;

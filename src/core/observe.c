@@ -2,28 +2,32 @@
 
 #include "core/state.h"
 
-/* Ends every call of the pod. True: the pod has left with the last one. */
+/*
+ * Ends every call of the pod. *ret_has_left: the pod has left with the last one. Without memory to name them
+ * in the answer (-ENOMEM) they end all the same.
+ */
 static int end_calls(struct core *core, struct pod *pod, enum call_end why, struct arena *arena,
                      struct ended_array *ended, bool *ret_has_left)
 {
+    int rc = 0;
+
     *ret_has_left = false;
     while (!*ret_has_left && !list_is_empty(&pod->calls)) {
         struct call *call = LIST_ENTRY(pod->calls.next, struct call, on_pod);
-        int rc = ended_array_add(ended, arena, call, why);
 
-        if (rc)
-            return rc;
+        if (rc == 0)
+            rc = ended_array_add(ended, arena, call, why);
         *ret_has_left = call_end(core, call);
     }
-    return 0;
+    return rc;
 }
 
-static int pod_end(struct core *core, struct pod *pod, struct arena *arena, struct ended_array *ended)
+int pod_end(struct core *core, struct pod *pod, struct arena *arena, struct ended_array *ended)
 {
     bool has_left;
     int rc = end_calls(core, pod, CALL_END_POD_GONE, arena, ended, &has_left);
 
-    if (rc == 0 && !has_left)
+    if (!has_left)
         pod_leave(core, pod);
     return rc;
 }
@@ -51,9 +55,7 @@ static int seen_new(struct core *core, const struct pod_seen *seen, const char *
 
     if (rc)
         return rc;
-    rc = pod_set_text(&pod->address, seen->address);
-    if (rc == 0)
-        rc = pod_set_text(&pod->incarnation, incarnation);
+    rc = pod_set_texts(pod, seen->address, incarnation);
     if (rc) {
         pod_free(core, pod);
         return rc;
@@ -85,9 +87,7 @@ static int seen_again(struct core *core, struct pod *pod, const struct pod_seen 
     *ret_has_left = false;
     if (seen->source == POD_SOURCE_API)
         pod->heartbeat_at_ms = core->now_ms;
-    rc = pod_set_text(&pod->address, seen->address);
-    if (rc == 0)
-        rc = pod_set_text(&pod->incarnation, incarnation);
+    rc = pod_set_texts(pod, seen->address, incarnation);
     if (rc)
         return rc;
     /*
@@ -100,7 +100,7 @@ static int seen_again(struct core *core, struct pod *pod, const struct pod_seen 
     if (is_restarted) {
         pod->held_until_ms = 0;
         rc = end_calls(core, pod, CALL_END_RESTARTED, arena, ended, ret_has_left);
-        if (rc || *ret_has_left)
+        if (*ret_has_left)
             return rc;
     }
     if (seen->tier) {
@@ -116,7 +116,7 @@ static int seen_again(struct core *core, struct pod *pod, const struct pod_seen 
     if (is_changed && !pod_should_leave(core, pod))
         pod_report(core, pod);
     *ret_has_left = pod_settle(core, pod);
-    return 0;
+    return rc;
 }
 
 /* The incarnation that an observation stands for; `text` is room for one that is made here. */

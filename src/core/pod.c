@@ -23,17 +23,25 @@ struct pod *pod_find(const struct core *core, const char *name)
     return node ? CONTAINER_OF(node, struct pod, node) : NULL;
 }
 
-int pod_set_text(char **field, const char *text)
+int pod_set_texts(struct pod *pod, const char *address, const char *incarnation)
 {
-    char *copy;
+    char *new_address = NULL;
+    char *new_incarnation = NULL;
 
-    if (*field && strcmp(*field, text) == 0)
+    /* A sync repeats what is known already, most of the time. */
+    if (strcmp(pod->address, address) == 0 && strcmp(pod->incarnation, incarnation) == 0)
         return 0;
-    copy = strdup(text);
-    if (!copy)
+    new_address = strdup(address);
+    new_incarnation = strdup(incarnation);
+    if (!new_address || !new_incarnation) {
+        free(new_address);
+        free(new_incarnation);
         return -ENOMEM;
-    free(*field);
-    *field = copy;
+    }
+    free(pod->address);
+    free(pod->incarnation);
+    pod->address = new_address;
+    pod->incarnation = new_incarnation;
     return 0;
 }
 

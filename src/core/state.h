@@ -157,8 +157,12 @@ void pod_unplace(struct pod *pod);
  */
 bool pod_settle(struct core *core, struct pod *pod);
 void pod_move(struct core *core, struct pod *pod, struct pool *pool);
-/* Sets *field to a copy of `text`. 0 or -ENOMEM, then nothing is changed. */
-int pod_set_text(char **field, const char *text) MUST_CHECK;
+/* Copies both. 0 or -ENOMEM, then neither is changed. */
+int pod_set_texts(struct pod *pod, const char *address, const char *incarnation) MUST_CHECK;
+
+/* observe.c: removes the pod and ends its calls. -ENOMEM: that is done, but `ended` does not name them all.
+ */
+int pod_end(struct core *core, struct pod *pod, struct arena *arena, struct ended_array *ended) MUST_CHECK;
 
 /* call.c */
 struct call *call_find(const struct core *core, const char *call_sid);

@@ -27,25 +27,6 @@ static bool pod_is_silent(const struct core *core, const struct pod *pod)
            pod->heartbeat_at_ms + core->settings.heartbeat_ttl_ms <= core->now_ms;
 }
 
-/* A pod that registered itself and has stopped speaking is gone, and its calls with it. */
-static int sweep_silent(struct core *core, struct pod *pod, struct arena *arena, struct result *result)
-{
-    bool has_left = false;
-    int rc = 0;
-
-    while (!has_left && !list_is_empty(&pod->calls)) {
-        struct call *call = LIST_ENTRY(pod->calls.next, struct call, on_pod);
-
-        rc = ended_array_add(&result->sweep.ended, arena, call, CALL_END_POD_GONE);
-        if (rc)
-            return rc;
-        has_left = call_end(core, call);
-    }
-    if (!has_left)
-        pod_leave(core, pod);
-    return 0;
-}
-
 /* Looks at the pods whose time has come: the end of a drain or of a hold, silence, nothing to stay for. */
 static int sweep_pods(struct core *core, size_t limit, struct arena *arena, struct result *result)
 {
@@ -64,7 +45,7 @@ static int sweep_pods(struct core *core, size_t limit, struct arena *arena, stru
         if (pod_is_silent(core, pod) || pod_should_leave(core, pod)) {
             rc = name_array_add(&result->sweep.gone, arena, pod->name);
             if (rc == 0)
-                rc = sweep_silent(core, pod, arena, result);
+                rc = pod_end(core, pod, arena, &result->sweep.ended);
             continue;
         }
         if ((pod->draining_until_ms && pod->draining_until_ms <= core->now_ms) ||

@@ -1,0 +1,225 @@
+/*
+ * torture_core.c - the Nth allocation of memory fails, for each N.
+ *
+ * One scenario touches every command. It is run again and again, with one failing allocation each time, until
+ * it runs through without reaching the failure. Whatever was answered: every invariant must hold afterwards,
+ * and the records must still tell the whole story.
+ */
+#include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
+
+#include "base/strbuf.h"
+#include "core/core.h"
+
+enum {
+    ARENA_MAX = 1024 * 1024,
+    DUMP_MAX = 1024 * 1024,
+};
+
+/* The linker sends the calls of the code under test here. */
+void *__real_malloc(size_t size);
+void *__real_calloc(size_t count, size_t size);
+void *__real_realloc(void *pointer, size_t size);
+char *__real_strdup(const char *text);
+char *__real_strndup(const char *text, size_t len);
+void *__wrap_malloc(size_t size);
+void *__wrap_calloc(size_t count, size_t size);
+void *__wrap_realloc(void *pointer, size_t size);
+char *__wrap_strdup(const char *text);
+char *__wrap_strndup(const char *text, size_t len);
+
+static uint64_t until_failure; /* 0: none is planned */
+static bool has_failed;
+
+static bool must_fail(void)
+{
+    if (until_failure == 0 || --until_failure > 0)
+        return false;
+    has_failed = true;
+    return true;
+}
+
+void *__wrap_malloc(size_t size)
+{
+    return must_fail() ? NULL : __real_malloc(size);
+}
+
+void *__wrap_calloc(size_t count, size_t size)
+{
+    return must_fail() ? NULL : __real_calloc(count, size);
+}
+
+void *__wrap_realloc(void *pointer, size_t size)
+{
+    return must_fail() ? NULL : __real_realloc(pointer, size);
+}
+
+char *__wrap_strdup(const char *text)
+{
+    return must_fail() ? NULL : __real_strdup(text);
+}
+
+char *__wrap_strndup(const char *text, size_t len)
+{
+    return must_fail() ? NULL : __real_strndup(text, len);
+}
+
+#define SEEN(pod_name, ready, uid)                                                                           \
+    {                                                                                                        \
+        .name = pod_name, .address = "10.0.0.1:80", .incarnation = uid, .source = POD_SOURCE_KUBERNETES,     \
+        .is_ready = ready                                                                                    \
+    }
+
+static const struct pod_seen synced[] = {SEEN("pod-a", true, "1"), SEEN("pod-b", false, "1"),
+                                         SEEN("pod-d", true, "2")};
+static const char *const some_sids[] = {"CA1", "CA2", "CA9"};
+
+#define ALLOCATE(sid, merchant)                                                                              \
+    {                                                                                                        \
+        .type = COMMAND_ALLOCATE, .allocate = { sid, merchant, "twilio" }                                    \
+    }
+#define SEE(...)                                                                                             \
+    {                                                                                                        \
+        .type = COMMAND_POD_SEEN, .pod_seen = {.pod = SEEN(__VA_ARGS__) }                                    \
+    }
+
+static const struct command scenario[] = {
+    {.type = COMMAND_TIERS_SET,
+     .tiers_set = {"{\"gold\":1,\"standard\":1,\"s\":{\"type\":\"shared\",\"target\":1},\"merchant:m\":1}"}},
+    {.type = COMMAND_MERCHANT_SET, .merchant_set = {"m", "{\"pool\":\"m\",\"fallback\":[\"s\"]}"}},
+    SEE("pod-a", true, "1"),
+    SEE("pod-b", true, "1"),
+    SEE("pod-c", true, "1"),
+    SEE("pod-d", true, "1"),
+    ALLOCATE("CA1", "m"),
+    ALLOCATE("CA2", ""),
+    ALLOCATE("CA2", ""),
+    ALLOCATE("CA3", "m"),
+    ALLOCATE("CA4", ""),
+    ALLOCATE("CA5", ""),
+    ALLOCATE("CA6", ""),
+    {.type = COMMAND_RENEW, .renew = {some_sids, 3}},
+    {.type = COMMAND_HEARTBEAT, .heartbeat = {"pod-c", some_sids, 3}},
+    {.type = COMMAND_STATUS},
+    {.type = COMMAND_PODS, .pods = {.state = -1}},
+    {.type = COMMAND_POD, .pod = {"pod-c"}},
+    {.type = COMMAND_CALLS},
+    {.type = COMMAND_CALL, .call = {"CA1"}},
+    {.type = COMMAND_MERCHANTS},
+    {.type = COMMAND_MERCHANT, .merchant = {"m"}},
+    {.type = COMMAND_TIERS},
+    {.type = COMMAND_DRAIN, .drain = {"pod-a", 1000}},
+    {.type = COMMAND_UNDRAIN, .undrain = {"pod-a"}},
+    SEE("pod-b", false, "1"),
+    SEE("pod-c", true, "2"),
+    {.type = COMMAND_TIERS_SET, .tiers_set = {"{\"gold\":1,\"other\":2}"}},
+    {.type = COMMAND_REBALANCE},
+    {.type = COMMAND_RELEASE, .release = {"CA2"}},
+    {.type = COMMAND_SYNC, .sync = {POD_SOURCE_KUBERNETES, synced, ARRAY_LEN(synced)}},
+    {.type = COMMAND_SWEEP},
+    {.type = COMMAND_POD_GONE, .pod_gone = {"pod-a", POD_SOURCE_KUBERNETES}},
+    {.type = COMMAND_MERCHANT_REMOVE, .merchant = {"m"}},
+};
+
+static void replicate(void *arg, const struct record *record)
+{
+    /* The replica is on another machine, so to speak: its memory does not fail. */
+    uint64_t planned = until_failure;
+    int rc;
+
+    until_failure = 0;
+    rc = core_apply(arg, record);
+    until_failure = planned;
+    if (rc) {
+        fprintf(stderr, "a record of type %d cannot be applied: %d\n", (int)record->type, rc);
+        abort();
+    }
+}
+
+static void dump_line(void *arg, const struct record *record)
+{
+    struct strbuf *buf = arg;
+
+    if (record->type == RECORD_POD)
+        strbuf_printf(buf, "%s %s %s %d%d;", record->pod.name, record->pod.tier, record->pod.incarnation,
+                      record->pod.is_ready, record->pod.draining_until_ms > 0);
+    else if (record->type == RECORD_CALL)
+        strbuf_printf(buf, "%s", "call;"); /* in no particular order: their number counts here */
+    else if (record->type == RECORD_TIERS)
+        strbuf_printf(buf, "%s;", record->tiers.text);
+}
+
+static bool is_replicated(const struct core *core, const struct core *replica)
+{
+    struct strbuf one, other;
+    bool is_equal;
+
+    strbuf_init(&one, NULL, DUMP_MAX);
+    strbuf_init(&other, NULL, DUMP_MAX);
+    core_dump(core, dump_line, &one);
+    core_dump(replica, dump_line, &other);
+    is_equal = strcmp(one.data, other.data) == 0;
+    if (!is_equal)
+        fprintf(stderr, "state:   %s\nrecords: %s\n", one.data, other.data);
+    strbuf_release(&one);
+    strbuf_release(&other);
+    return is_equal;
+}
+
+/* Runs the scenario with the Nth allocation failing. False: something is broken. */
+static bool run(uint64_t n)
+{
+    const struct core_settings settings = {.lease_ttl_ms = 900000,
+                                           .call_max_duration_ms = 3600000,
+                                           .draining_ttl_ms = 360000,
+                                           .heartbeat_ttl_ms = 90000};
+    struct core *core = NULL;
+    struct core *replica = NULL;
+    struct arena arena;
+    char error[256];
+    bool is_sound = true;
+
+    until_failure = 0;
+    has_failed = false;
+    if (core_new(&settings, &core) || core_new(&settings, &replica))
+        return false;
+    core_on_record(core, replicate, replica);
+    arena_init(&arena, ARENA_MAX);
+    until_failure = n;
+    for (size_t i = 0; is_sound && i < ARRAY_LEN(scenario); i++) {
+        struct result result;
+        int rc = core_execute(core, &scenario[i], 1770000000000 + i * 1000, &arena, &result);
+
+        if (rc && rc != -ENOMEM) {
+            fprintf(stderr, "command %zu answered %d\n", i, rc);
+            is_sound = false;
+        }
+        if (!core_check(core, error, sizeof(error))) {
+            fprintf(stderr, "command %zu: %s\n", i, error);
+            is_sound = false;
+        }
+        arena_release(&arena); /* so that every command asks for memory */
+    }
+    until_failure = 0;
+    is_sound = is_sound && is_replicated(core, replica);
+    core_free(core);
+    core_free(replica);
+    arena_release(&arena);
+    return is_sound;
+}
+
+int main(void)
+{
+    uint64_t n = 1;
+
+    do {
+        if (!run(n)) {
+            printf("allocation %" PRIu64 " failed, and something broke\n", n);
+            return 1;
+        }
+        n++;
+    } while (has_failed);
+    printf("%" PRIu64 " single failures of memory, nothing broken\n", n - 2);
+    return n > 50 ? 0 : 1; /* fewer would mean that the failures do not arrive */
+}

@@ -335,13 +335,13 @@ static int app_build(struct app *app)
     return err;
 }
 
-static int app_listen(struct http_server *server, uint16_t port, const char *variable, const char *what)
+static int app_listen(struct http_server *server, uint16_t port, const char *variable, const char *name)
 {
     int err = http_server_listen(server, port);
     char message[ERROR_MAX];
 
     if (err == 0) {
-        log_info("listening", log_str("for", what), log_num("port", http_server_port(server)));
+        log_info("listening", log_str("name", name), log_num("port", http_server_port(server)));
         return 0;
     }
     if (err == -EADDRINUSE)
@@ -362,7 +362,7 @@ static int app_start(struct app *app)
     if (err == 0)
         err = app_build(app);
     if (err == 0)
-        err = app_listen(app->server, app->settings->http_port, "HTTP_PORT", "api");
+        err = app_listen(app->server, app->settings->http_port, "HTTP_PORT", "http");
     if (err == 0)
         err = app_listen(app->metrics_server, app->settings->metrics_port, "METRICS_PORT", "metrics");
     if (err < 0)

@@ -377,6 +377,11 @@ def show(found):
     print(f"resident with 10,000 pods and 10,000 calls: {memory['fresh']:.1f} MB, after load "
           f"{memory['after_load']:.1f} MB; ready {ratio(start['seconds']).strip()} s after kill -9 with "
           f"{start['operations']:,} operations ({start['data_bytes'] / 1e6:.0f} MB on disk)\n")
+    busy = min(one["busy"]["median"] for one in found["servers"].values())
+    client_busy = max(one["client_busy"]["median"] for one in found["servers"].values())
+    if busy < 0.9:
+        why = ("wrk was the limit" if client_busy > 0.9 else "something else runs on this machine")
+        print(f"The servers had as little as {busy:.0%} of their core ({why}): trust CPU per request, not throughput.\n")
     for what, target, value, met in found["targets"]:
         print(f"  {'met   ' if met else 'MISSED'}  {what}: {value} ({target})")
 

@@ -46,7 +46,10 @@ int http_server_new(uv_loop_t *loop, const struct http_settings *settings,
 int http_server_route(struct http_server *server, const char *method, const char *pattern,
                       http_handler_fn handler, void *arg) MUST_CHECK;
 
-/* Runs `fn` after the answer to each request was handed to the kernel (or the client was gone). */
+/*
+ * Runs `fn` after the answer to each request was handed to the kernel (or the client was gone). That includes
+ * requests the server itself refused: those have no route, and no method if it could not be read.
+ */
 void http_server_on_done(struct http_server *server, http_handler_fn fn, void *arg);
 
 /* Binds and listens on all addresses (IPv6 and IPv4). Port 0 picks a free one. 0 or a negative errno. */
@@ -60,7 +63,10 @@ void http_server_drain(struct http_server *server);
 size_t http_server_connections(const struct http_server *server);
 uint64_t http_server_refused(const struct http_server *server);
 
-/* Closes everything that is left, frees the server, then calls `closed`. */
+/*
+ * Closes everything that is left, frees the server, then calls `closed`. Waits for handlers that have not
+ * answered yet, because they still hold their requests.
+ */
 void http_server_close(struct http_server *server, void (*closed)(void *arg), void *arg);
 
 /* What was asked. Slices stay valid until the request has been answered; on_done may still use them. */
@@ -89,7 +95,8 @@ void http_response_header(struct http_request *request, const char *name, const 
 
 /*
  * Answers. `body` is borrowed until on_done has run: take it from the request's arena, or make it static.
- * Exactly one of http_respond, http_stream_begin and http_upgrade is called for each request.
+ * Exactly one of http_respond, http_stream_begin and http_upgrade is called for each request. It is the last
+ * thing done with a request: outside the handler's own call, on_done runs before http_respond returns.
  */
 void http_respond(struct http_request *request, int status, const char *content_type, struct slice body);
 
@@ -99,7 +106,8 @@ void http_respond_error(struct http_request *request, int status, const char *me
 /*
  * A streamed answer (chunked). `on_close` runs once when the client has gone or http_stream_end was sent;
  * after it the request must not be used. http_stream_write copies; -EAGAIN: the client reads too slowly and
- * HTTP_STREAM_BUFFER_MAX bytes wait already, nothing was taken.
+ * HTTP_STREAM_BUFFER_MAX bytes wait already, nothing was taken. -EPIPE: the client has gone, on_close is on
+ * its way.
  */
 enum { HTTP_STREAM_BUFFER_MAX = 256 * 1024 };
 void http_stream_begin(struct http_request *request, int status, const char *content_type,
@@ -117,7 +125,8 @@ bool http_request_wants_upgrade(const struct http_request *request);
  * Takes the connection away from the server: *ret_tcp is the caller's to uv_close, and its memory is the
  * caller's to free() in the close callback. Nothing was answered yet; `early` gets the bytes that the client
  * sent after its header (in the request's arena, copy them before this call's request is gone). on_done runs
- * with status 101. After it the request must not be used.
+ * with status 101. After it the request must not be used. -EPIPE: the client has gone; -ENOMEM: the request
+ * must still be answered.
  */
 int http_upgrade(struct http_request *request, uv_tcp_t **ret_tcp, struct slice *ret_early) MUST_CHECK;
 

@@ -54,13 +54,9 @@ static int parser_on_url(llhttp_t *parser, const char *at, size_t len)
     return 0;
 }
 
-/* A field after a chunked body. It is ignored, but must be well formed and bounded. */
-static int parser_on_trailer(struct http_connection *connection, const char *at, size_t len, bool is_start)
+/* A field after a chunked body. It is ignored, but bounded. */
+static int parser_on_trailer(struct http_request *request, size_t len)
 {
-    struct http_request *request = connection->request;
-
-    if (is_start && (at[-1] != '\n' || at[-2] != '\r'))
-        return parser_malformed(request);
     request->trailer_len += len;
     if (request->trailer_len > HTTP_HEADER_MAX)
         return parser_refuse(request, 431, "header too large");
@@ -75,7 +71,7 @@ static int parser_on_field(llhttp_t *parser, const char *at, size_t len)
 
     request->step = PARSE_NAME;
     if (request->header_done)
-        return parser_on_trailer(connection, at, len, is_start);
+        return parser_on_trailer(request, len);
     if (is_start) {
         if (request->header_count == HTTP_HEADERS_MAX)
             return parser_refuse(request, 431, "too many headers");
@@ -92,7 +88,7 @@ static int parser_on_value(llhttp_t *parser, const char *at, size_t len)
 
     request->step = PARSE_VALUE;
     if (request->header_done)
-        return parser_on_trailer(connection, at, len, false);
+        return parser_on_trailer(request, len);
     assert(request->header_count > 0);
     span_add(connection, &request->headers[request->header_count - 1].value, at, len);
     return 0;

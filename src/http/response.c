@@ -50,6 +50,11 @@ static const struct http_status *status_of(int status)
     return &other;
 }
 
+static bool is_control(char c)
+{
+    return (unsigned char)c < 0x20 || c == 0x7f;
+}
+
 void http_response_header(struct http_request *request, const char *name, const char *value)
 {
     struct strbuf *extra = &request->extra;
@@ -63,9 +68,11 @@ void http_response_header(struct http_request *request, const char *name, const 
     at = strbuf_grow(extra, len + 2);
     if (!at)
         return;
+    memcpy(at, value, len);
     /* A value that came from outside must not start a header of its own. */
     for (size_t i = 0; i < len; i++)
-        at[i] = (unsigned char)value[i] < ' ' || value[i] == 0x7f ? ' ' : value[i];
+        if (is_control(at[i]))
+            at[i] = ' ';
     at[len] = '\r';
     at[len + 1] = '\n';
     extra->len += len + 2;
@@ -201,6 +208,21 @@ static void response_wait(struct http_request *request, size_t head_len, struct 
     connection_await(connection, WAIT_WRITE);
 }
 
+/* As uv_try_write, but send() spares what write() does for files: the way of nearly every answer. */
+static int response_try(struct http_connection *connection, const uv_buf_t *bufs, unsigned count)
+{
+    uv_stream_t *stream = (uv_stream_t *)connection->tcp;
+    uv_os_fd_t fd;
+    ssize_t taken;
+
+    if (count > 1 || uv_stream_get_write_queue_size(stream) > 0 || uv_fileno((uv_handle_t *)stream, &fd))
+        return uv_try_write(stream, bufs, count);
+    taken = send(fd, bufs[0].base, bufs[0].len, MSG_NOSIGNAL | MSG_DONTWAIT);
+    if (taken < 0)
+        return errno == EINTR ? UV_EAGAIN : -errno;
+    return (int)taken;
+}
+
 /* The head is in the scratch memory. A small body is copied behind it: one write costs less than two. */
 static void response_write(struct http_request *request, size_t head_len, struct slice body)
 {
@@ -219,7 +241,7 @@ static void response_write(struct http_request *request, size_t head_len, struct
     } else if (body.len > 0) {
         bufs[count++] = uv_buf_init((char *)(uintptr_t)body.data, (unsigned)body.len);
     }
-    taken = uv_try_write((uv_stream_t *)connection->tcp, bufs, count);
+    taken = response_try(connection, bufs, count);
     if (taken == UV_EAGAIN)
         taken = 0;
     if (taken < 0)

@@ -309,7 +309,7 @@ int router_find(const struct router *router, enum router_method method, struct s
 {
     struct slice key = strip_slash(path);
     struct map_node *node = map_get(&router->literal, key.data, key.len);
-    struct slice values[HTTP_PARAMS_MAX];
+    struct slice values[HTTP_PARAMS_MAX] = {{NULL, 0}};
 
     ret_match->resource = NULL;
     ret_match->route = NULL;

@@ -52,8 +52,9 @@ class Server:
         """Ends it and makes sure that nothing was left open, leaked or broken."""
         if self.process.poll() is None:
             self.process.send_signal(signal.SIGTERM)
-            time.sleep(0.1)
-            if self.process.poll() is None:
+            try:
+                self.process.wait(timeout=3)
+            except subprocess.TimeoutExpired:
                 self.process.send_signal(signal.SIGTERM)
         _, errors = self.process.communicate(timeout=PATIENCE)
         assert self.process.returncode == 0, errors.decode()
@@ -720,6 +721,18 @@ def test_a_slow_body_is_408(make_server, encoding, piece):
         assert answer.status == 408
         assert "body" in answer.json()["error"]
         assert client.is_closed()
+
+
+def test_the_body_has_as_long_again_as_the_header(make_server):
+    server = make_server(read_ms=3000)
+    with server.connect() as client:
+        data = request("POST", "/echo", body=b"hello")
+        client.send(data[:10])
+        time.sleep(2)
+        client.send(data[10:-1])
+        time.sleep(2)
+        client.send(data[-1:])
+        assert client.answer().json()["body"] == "hello"
 
 
 def test_a_slow_second_request_is_408_too(make_server):

@@ -1,5 +1,7 @@
 """A disk without room: allocations are refused, the process lives, and goes on when there is room again."""
 
+import http.client
+import json
 import resource
 
 import pytest
@@ -15,20 +17,24 @@ def set_limit(router, size):
     resource.prlimit(router.proc.pid, resource.RLIMIT_FSIZE, (size, hard))
 
 
-def work_until_refused(router):
-    """Allocates and releases one call until that is refused; returns the refusal."""
-    for _ in range(20000):
-        for path in ("/api/v1/allocate", "/api/v1/release"):
-            answer = router.post(path, {"call_sid": "CA-again"})
-            if answer.status_code != 200:
-                return answer
+def fill_until_refused(router):
+    """Changes a merchant's configuration, which goes into the log as a whole, until that is refused."""
+    connection = http.client.HTTPConnection("127.0.0.1", router.port, timeout=20)
+    text = json.dumps({"tier": "gold", "note": "x" * 8000})
+    for _ in range(1000):
+        connection.request("PUT", "/api/v1/merchants/filler", text)
+        answer = connection.getresponse()
+        body = json.loads(answer.read())
+        if answer.status != 200:
+            connection.close()
+            return answer, body
     pytest.fail("the disk never became full")
 
 
 @pytest.mark.parametrize("fsync", ["always", "everysec", "no"])
 @pytest.mark.parametrize("limit", LIMITS)
 def test_full_disk_refuses_and_recovers(start_router, tmp_path, fsync, limit):
-    env = {"LOG_FSYNC": fsync, "LOG_LEVEL": "warn"}
+    env = {"LOG_FSYNC": fsync}
     data_dir = tmp_path / "data"
     router = start_router(env, data_dir)
     kept = router.allocate("CA-kept")["pod_name"]
@@ -36,10 +42,10 @@ def test_full_disk_refuses_and_recovers(start_router, tmp_path, fsync, limit):
     router.release("CA-released")
 
     set_limit(router, limit)
-    refusal = work_until_refused(router)
-    assert refusal.status_code == 503
+    refusal, body = fill_until_refused(router)
+    assert refusal.status == 503
     assert int(refusal.headers["Retry-After"]) > 0
-    assert refusal.json()["success"] is False
+    assert body["success"] is False
     # While the disk is full: alive, not ready, and what is known can still be asked for.
     wait_until(lambda: router.get("/ready").status_code == 503, "the router is not ready")
     assert router.post("/api/v1/allocate", {"call_sid": "CA-new"}).status_code == 503

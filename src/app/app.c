@@ -77,19 +77,24 @@ static void app_server_closed(void *arg)
         app_close_store(app);
 }
 
+static void app_close_server(struct app *app, struct http_server *server)
+{
+    if (!server)
+        return;
+    app->servers_left++;
+    http_server_close(server, app_server_closed, app);
+}
+
 static void app_close_servers(void *arg)
 {
     struct app *app = arg;
-    struct http_server *servers[] = {TAKE(app->server), TAKE(app->metrics_server)};
 
     app->manager = NULL;
-    app->servers_left = 1;
-    for (size_t i = 0; i < ARRAY_LEN(servers); i++) {
-        if (!servers[i])
-            continue;
-        app->servers_left++;
-        http_server_close(servers[i], app_server_closed, app);
-    }
+    app->servers_left = 1; /* this function itself, so that there is always a last one */
+    app_close_server(app, app->server);
+    app_close_server(app, app->metrics_server);
+    app->server = NULL;
+    app->metrics_server = NULL;
     app_server_closed(app);
 }
 

@@ -55,7 +55,7 @@ static bool parse_duration(const char *text, uint64_t *ret_ms)
             return false;
         unit_len = strcspn(text, "0123456789");
         while (i < ARRAY_LEN(duration_units) && (strlen(duration_units[i].name) != unit_len ||
-                                                 strncmp(duration_units[i].name, text, unit_len)))
+                                                 strncmp(duration_units[i].name, text, unit_len) != 0))
             i++;
         if (i == ARRAY_LEN(duration_units) || __builtin_mul_overflow(amount, duration_units[i].ms, &amount) ||
             __builtin_add_overflow(total, amount, &total))
@@ -167,14 +167,18 @@ static bool is_json_object(const char *text)
 
 void value_append_duration(struct strbuf *buf, uint64_t ms)
 {
-    if (ms == 0)
+    if (ms == 0) {
         strbuf_append_str(buf, "0");
+        return;
+    }
     for (size_t i = ARRAY_LEN(duration_units); i-- > 0;) {
-        if (ms < duration_units[i].ms)
+        uint64_t unit_ms = duration_units[i].ms;
+
+        if (ms < unit_ms)
             continue;
-        strbuf_append_u64(buf, ms / duration_units[i].ms);
+        strbuf_append_u64(buf, ms / unit_ms);
         strbuf_append_str(buf, duration_units[i].name);
-        ms %= duration_units[i].ms;
+        ms %= unit_ms;
     }
 }
 

@@ -304,6 +304,8 @@ def test_a_call_that_nobody_renews_ends_and_its_pod_comes_back(start_router):
     router = start_router({"CALL_MAX_DURATION": "300ms", "LEASE_TTL": "300ms", "CLEANUP_INTERVAL": "50ms"})
     router.allocate("CA1")
     wait_until(lambda: router.get("/api/v1/call/CA1").status_code == 404, "the lease expired")
+    # An expired call is unknown at once; its pod comes back with the next sweep.
+    wait_until(lambda: router.get("/api/v1/pods?state=busy").json()["total"] == 0, "the pod is swept")
     assert router.allocate("CA2")["source_pool"] == "pool:gold"
 
 

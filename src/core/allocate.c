@@ -157,7 +157,8 @@ int core_allocate(struct core *core, const struct command *command, struct arena
 
 int core_release(struct core *core, const struct command *command, struct arena *arena, struct result *result)
 {
-    struct call *call = call_find_live(core, command->release.call_sid);
+    /* A call whose lease has just run out is released like any other: its slot is still its own. */
+    struct call *call = call_find(core, command->release.call_sid);
     struct pod *pod;
     int rc;
 

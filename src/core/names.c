@@ -56,10 +56,11 @@ bool name_is_pod(const char *text, size_t len)
     return true;
 }
 
-static bool all_printable(const char *text, size_t len)
+/* Nothing that needs escaping in JSON, either. */
+static bool all_plain(const char *text, size_t len)
 {
     for (size_t i = 0; i < len; i++) {
-        if (text[i] <= ' ' || text[i] > '~')
+        if (text[i] <= ' ' || text[i] > '~' || text[i] == '"' || text[i] == '\\')
             return false;
     }
     return true;
@@ -87,7 +88,7 @@ bool name_is_address(const char *text, size_t len)
 
     if (len == 0)
         return true;
-    if (len > ADDRESS_MAX || !all_printable(text, len) || memchr(text, '/', len))
+    if (len > ADDRESS_MAX || !all_plain(text, len) || memchr(text, '/', len))
         return false;
     if (text[0] == '[') {
         const char *close = memchr(text, ']', len);
@@ -104,5 +105,5 @@ bool name_is_address(const char *text, size_t len)
 
 bool name_is_incarnation(const char *text, size_t len)
 {
-    return len >= 1 && len <= INCARNATION_MAX && all_printable(text, len);
+    return len >= 1 && len <= INCARNATION_MAX && all_plain(text, len);
 }

@@ -33,10 +33,10 @@ bool name_is_tier(const char *text, size_t len);
 /* 1 to 32 characters of A-Z a-z 0-9 . _ - */
 bool name_is_provider(const char *text, size_t len);
 
-/* host:port, [v6]:port or host; printable, no spaces; empty is allowed. */
+/* host:port, [v6]:port or host; printable, no spaces, quotes or backslashes; empty is allowed. */
 bool name_is_address(const char *text, size_t len);
 
-/* 1 to 127 printable characters without spaces. */
+/* 1 to 127 printable characters, no spaces, quotes or backslashes. */
 bool name_is_incarnation(const char *text, size_t len);
 
 #endif

@@ -22,44 +22,50 @@ static struct pool *next_to_fill(struct rebalance *run)
     return NULL;
 }
 
-/* Gives away idle pods of `donor`: all of them if it was removed, else those above its target. */
-static void rebalance_from(struct rebalance *run, struct pool *donor)
+static bool is_idle(const struct pod *pod)
 {
-    if (run->result->rebalance.more)
-        return;
-    LIST_FOR_EACH (link, &donor->by_load[0]) {
-        struct pod *pod = LIST_ENTRY(link, struct pod, in_pool);
-        struct pool *to = next_to_fill(run);
-        bool is_last = !donor->is_configured && donor->refs == 1;
+    return pod->state == POD_AVAILABLE && pod->load == 0;
+}
 
-        if (donor->is_configured && (!to || donor->pod_count <= donor->spec.target))
+/* Moves the pod, if the limit allows it. False: the limit is reached. */
+static bool rebalance_move(struct rebalance *run, struct pod *pod, struct pool *to)
+{
+    if (run->result->rebalance.moved >= run->limit) {
+        run->result->rebalance.more = true;
+        return false;
+    }
+    pod_move(run->core, pod, to);
+    run->result->rebalance.moved++;
+    return true;
+}
+
+/* A pool that was removed gives back all its idle pods. */
+static void rebalance_removed(struct rebalance *run)
+{
+    struct core *core = run->core;
+
+    for (size_t i = 0; i < core->pods.count; i++) {
+        struct pod *pod = core->pods_by_name[i];
+
+        if (!pod->pool->is_configured && is_idle(pod) && !rebalance_move(run, pod, pool_for_new_pod(core)))
             return;
-        if (donor->is_configured && pod->is_pinned)
-            continue;
-        if (run->result->rebalance.moved >= run->limit) {
-            run->result->rebalance.more = true;
-            return;
-        }
-        pod_move(run->core, pod, donor->is_configured ? to : pool_for_new_pod(run->core));
-        run->result->rebalance.moved++;
-        if (is_last)
-            return; /* nothing refers to the removed pool any more: it is freed */
     }
 }
 
-/* The first pool by name that was removed from the configuration and still has idle pods, or NULL. */
-static struct pool *removed_pool_with_idle_pods(struct core *core)
+/* Gives away the idle pods of `donor` that it has above its target, to whoever is below its own. */
+static void rebalance_from(struct rebalance *run, struct pool *donor)
 {
-    struct pool *first = NULL;
+    struct core *core = run->core;
 
-    MAP_FOR_EACH (node, &core->pools) {
-        struct pool *pool = CONTAINER_OF(node, struct pool, node);
+    for (size_t i = 0; i < core->pods.count && donor->pod_count > donor->spec.target; i++) {
+        struct pod *pod = core->pods_by_name[i];
+        struct pool *to = next_to_fill(run);
 
-        if (!pool->is_configured && !list_is_empty(&pool->by_load[0]) &&
-            (!first || strcmp(pool->spec.name, first->spec.name) < 0))
-            first = pool;
+        if (!to || run->result->rebalance.more)
+            return;
+        if (pod->pool == donor && is_idle(pod) && !pod->is_pinned)
+            (void)rebalance_move(run, pod, to);
     }
-    return first;
 }
 
 int core_rebalance(struct core *core, const struct command *command, struct arena *arena UNUSED,
@@ -68,10 +74,8 @@ int core_rebalance(struct core *core, const struct command *command, struct aren
     struct rebalance run = {core, result, command->rebalance.limit ? command->rebalance.limit : STEP_LIMIT,
                             0};
     const struct tier_config *tiers = core->tiers;
-    struct pool *removed;
 
-    while (!result->rebalance.more && (removed = removed_pool_with_idle_pods(core)))
-        rebalance_from(&run, removed);
+    rebalance_removed(&run);
     /* Tiers that are filled last give first. */
     for (size_t i = tiers->tier_count; i > 0; i--)
         rebalance_from(&run, core->tier_pools[tiers->fill_order[i - 1]]);

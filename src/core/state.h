@@ -166,7 +166,7 @@ int pod_end(struct core *core, struct pod *pod, struct arena *arena, struct ende
 
 /* call.c */
 struct call *call_find(const struct core *core, const char *call_sid);
-/* The call if it is alive. One whose lease has run out is ended here and now: nobody ever sees it again. */
+/* The call if it is alive. One whose lease has run out is ended here and now. */
 struct call *call_find_live(struct core *core, const char *call_sid);
 /* Makes a call on `pod`, without a record and without placing the pod. */
 int call_new(struct core *core, const char *call_sid, const char *merchant_id, const char *provider,

@@ -266,7 +266,7 @@ static void lease__is_long_until_somebody_renews_and_short_afterwards(void **sta
     world_release(&world);
 }
 
-static void lease__that_ran_out_is_dead_for_everyone_before_the_sweep(void **state UNUSED)
+static void lease__that_ran_out_is_dead_before_the_sweep(void **state UNUSED)
 {
     struct world world;
 
@@ -281,8 +281,22 @@ static void lease__that_ran_out_is_dead_for_everyone_before_the_sweep(void **sta
     assert_false(world.result.allocate.was_existing);
     assert_int_equal(world.result.allocate.call.allocated_at_ms, world.now_ms);
     world.now_ms += 4 * HOUR;
-    assert_int_equal(release(&world, "CA1")->outcome, OUTCOME_NOT_FOUND);
+    assert_int_equal(renew(&world, "CA1")->renew.unknown.count, 1);
     assert_int_equal(core_call_count(world.core), 0);
+    world_release(&world);
+}
+
+static void lease__that_ran_out_can_still_be_released(void **state UNUSED)
+{
+    struct world world;
+
+    world_init(&world, "{\"standard\":1}");
+    add_pods(&world, 1);
+    allocate(&world, "CA1");
+    world.now_ms += 4 * HOUR;
+    assert_int_equal(release(&world, "CA1")->outcome, OUTCOME_OK);
+    assert_int_equal(release(&world, "CA1")->outcome, OUTCOME_NOT_FOUND);
+    assert_int_equal(pod(&world, "voice-agent-0")->state, POD_AVAILABLE);
     world_release(&world);
 }
 
@@ -929,7 +943,8 @@ int main(void)
         cmocka_unit_test(shared__least_loaded_pod_is_taken),
         cmocka_unit_test(release__unknown_or_repeated_is_not_found_and_frees_nothing),
         cmocka_unit_test(lease__is_long_until_somebody_renews_and_short_afterwards),
-        cmocka_unit_test(lease__that_ran_out_is_dead_for_everyone_before_the_sweep),
+        cmocka_unit_test(lease__that_ran_out_is_dead_before_the_sweep),
+        cmocka_unit_test(lease__that_ran_out_can_still_be_released),
         cmocka_unit_test(lease__connect_timeout_bounds_a_call_that_nobody_renews),
         cmocka_unit_test(drain__keeps_the_call_gives_no_new_one_and_ends_by_itself),
         cmocka_unit_test(drain__repeated_is_renewed),

@@ -75,12 +75,13 @@ def cpu_seconds(pid):
     return (int(fields[11]) + int(fields[12])) / TICKS
 
 
-def resident_mb(pid):
+def memory_mb(pid, field):
+    """VmRSS: resident now; VmHWM: the most there ever was."""
     with open(f"/proc/{pid}/status", encoding="ascii") as file:
         for line in file:
-            if line.startswith("VmRSS:"):
+            if line.startswith(field + ":"):
                 return int(line.split()[1]) / 1024
-    raise RuntimeError(f"process {pid} has no VmRSS")
+    raise RuntimeError(f"process {pid} has no {field}")
 
 
 class Client:
@@ -264,7 +265,7 @@ def measure_memory(router, calls):
     client = Client(router.port)
     for number in range(calls):
         client.must("POST", "/api/v1/allocate", {"call_sid": f"memory-{number:08d}", "merchant_id": "acme"})
-    return resident_mb(router.pid)
+    return memory_mb(router.pid, "VmRSS")
 
 
 def measure_start(router, operations):
@@ -326,6 +327,7 @@ def measure(options, directory, stack):
     fresh = router("memory", EXCLUSIVE, 10000)
     found["resident_mb"] = {"fresh": measure_memory(fresh, 10000),
                             "after_load": measure_memory(routers["10,000 exclusive"], 10000)}
+    found["peak_mb"] = memory_mb(routers["10,000 exclusive"].pid, "VmHWM")
     for made in list(routers.values()) + [fresh]:
         made.stop()
 
@@ -375,7 +377,8 @@ def show(found):
     print("-" * len(head))
     memory, start = found["resident_mb"], found["start"]
     print(f"resident with 10,000 pods and 10,000 calls: {memory['fresh']:.1f} MB, after load "
-          f"{memory['after_load']:.1f} MB; ready {ratio(start['seconds']).strip()} s after kill -9 with "
+          f"{memory['after_load']:.1f} MB (peak while a snapshot is made {found['peak_mb']:.1f} MB);\n"
+          f"ready {ratio(start['seconds']).strip()} s after kill -9 with "
           f"{start['operations']:,} operations ({start['data_bytes'] / 1e6:.0f} MB on disk)\n")
     busy = min(one["busy"]["median"] for one in found["servers"].values())
     client_busy = max(one["client_busy"]["median"] for one in found["servers"].values())

@@ -1,6 +1,6 @@
 #include "api/api_internal.h"
 #include "api/params.h"
-#include "api/utf8.h"
+#include "base/utf8.h"
 #include "base/clock.h"
 #include "base/log.h"
 

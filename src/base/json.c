@@ -3,6 +3,7 @@
 #include <stdlib.h>
 
 #include "base/clock.h"
+#include "base/utf8.h"
 
 void json_begin(struct json_writer *json, struct strbuf *buf)
 {
@@ -49,29 +50,6 @@ void json_key(struct json_writer *json, const char *key)
     json->needs_comma = false;
 }
 
-/* How many bytes at `at` are one well-formed UTF-8 character; 0 if they are none. */
-static size_t utf8_length(const unsigned char *at, size_t left)
-{
-    unsigned char first = at[0];
-    size_t len = first < 0x80   ? 1
-                 : first < 0xc2 ? 0
-                 : first < 0xe0 ? 2
-                 : first < 0xf0 ? 3
-                 : first < 0xf5 ? 4
-                                : 0;
-
-    if (len == 0 || len > left)
-        return 0;
-    for (size_t i = 1; i < len; i++) {
-        if ((at[i] & 0xc0) != 0x80)
-            return 0;
-    }
-    if ((first == 0xe0 && at[1] < 0xa0) || (first == 0xed && at[1] > 0x9f) ||
-        (first == 0xf0 && at[1] < 0x90) || (first == 0xf4 && at[1] > 0x8f))
-        return 0;
-    return len;
-}
-
 static void json_escape_char(struct strbuf *buf, unsigned char c)
 {
     static const char hex[] = "0123456789abcdef";
@@ -99,27 +77,35 @@ static void json_escape_char(struct strbuf *buf, unsigned char c)
     }
 }
 
+/* Characters that stand for themselves in a JSON string; what is beyond ASCII is looked at more closely. */
+static const bool is_plain[256] = {
+    [' ' ... '!'] = true,
+    ['#' ... '['] = true,
+    [']' ... '~'] = true,
+};
+
 void json_escape(struct strbuf *buf, struct slice text)
 {
-    const unsigned char *data = (const unsigned char *)text.data;
     size_t plain = 0; /* start of the run that needs no escape */
 
     for (size_t i = 0; i < text.len;) {
-        unsigned char c = data[i];
-        size_t len = 1;
+        unsigned char c = (unsigned char)text.data[i];
+        size_t len;
 
-        if (c >= 0x20 && c != '"' && c != '\\' && c != 0x7f) {
-            len = c < 0x80 ? 1 : utf8_length(data + i, text.len - i);
-            if (len) {
-                i += len;
-                continue;
-            }
+        if (is_plain[c]) {
+            i++;
+            continue;
+        }
+        len = c < 0x80 ? 0 : utf8_length(text.data + i, text.len - i);
+        if (len) {
+            i += len;
+            continue;
         }
         strbuf_append(buf, text.data + plain, i - plain);
-        if (len == 0)
-            strbuf_append(buf, "\xef\xbf\xbd", 3);
-        else
+        if (c < 0x80)
             json_escape_char(buf, c);
+        else
+            strbuf_append(buf, "\xef\xbf\xbd", 3);
         i++;
         plain = i;
     }

@@ -1,6 +1,6 @@
 #include "api/providers/xml.h"
 
-#include "api/utf8.h"
+#include "base/utf8.h"
 
 #define REPLACEMENT "\xef\xbf\xbd" /* U+FFFD */
 

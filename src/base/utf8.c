@@ -1,4 +1,4 @@
-#include "api/utf8.h"
+#include "base/utf8.h"
 
 size_t utf8_length(const char *at, size_t left)
 {

@@ -1,8 +1,8 @@
 /*
  * utf8.h - is it text? Clients send bytes; what is shown to others must be well-formed.
  */
-#ifndef API_UTF8_H
-#define API_UTF8_H
+#ifndef BASE_UTF8_H
+#define BASE_UTF8_H
 
 #include "base/base.h"
 

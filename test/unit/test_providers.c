@@ -8,7 +8,7 @@
 
 #include "api/providers/provider.h"
 #include "api/providers/xml.h"
-#include "api/utf8.h"
+#include "base/utf8.h"
 
 #define DECLARATION "<?xml version=\"1.0\" encoding=\"UTF-8\"?>"
 #define UNREADABLE "\xef\xbf\xbd"

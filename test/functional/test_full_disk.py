@@ -3,7 +3,9 @@
 import http.client
 import json
 import resource
+import subprocess
 
+import httpx
 import pytest
 from conftest import wait_until
 
@@ -66,3 +68,48 @@ def test_full_disk_refuses_and_recovers(start_router, tmp_path, fsync, limit):
     assert router.get("/api/v1/call/CA-kept").json()["pod_name"] == kept
     assert router.get("/api/v1/call/CA-new").json()["pod_name"] == new
     assert router.get("/api/v1/call/CA-released").status_code == 404
+
+
+@pytest.fixture
+def small_disk(tmp_path):
+    path = tmp_path / "disk"
+    path.mkdir()
+    mount = subprocess.run(
+        ["mount", "-t", "tmpfs", "-o", "size=4m", "tmpfs", str(path)], capture_output=True, check=False
+    )
+    if mount.returncode != 0:
+        pytest.skip("no file system can be mounted here")
+    yield path
+    subprocess.run(["umount", str(path)], check=True)
+
+
+def test_disk_filled_by_somebody_else(small_disk, start_router):
+    data_dir = small_disk / "data"
+    router = start_router({}, data_dir)
+    router.allocate("CA-kept")
+    rubbish = small_disk / "rubbish"
+    with open(rubbish, "wb", buffering=0) as file, pytest.raises(OSError):
+        while True:
+            file.write(bytes(4096))
+
+    refusal, _ = fill_until_refused(router)
+    assert refusal.status == 503
+    assert router.post("/api/v1/allocate", {"call_sid": "CA-new"}).status_code == 503
+    assert router.get("/ready").status_code == 503
+    assert router.get("/health").status_code == 200
+    # A call that ends still gives its pod back: some space was kept for that.
+    assert router.post("/api/v1/release", {"call_sid": "CA-kept"}).status_code == 200
+
+    # A restart on the full disk neither fails nor forgets.
+    router.kill()
+    router = start_router({}, data_dir, wait=False)
+    ports = wait_until(
+        lambda: [line["port"] for line in router.log_lines("listening") if line["name"] == "http"],
+        "the router listens",
+    )
+    with httpx.Client(base_url=f"http://127.0.0.1:{ports[0]}", trust_env=False) as client:
+        assert client.get("/ready").status_code == 503
+        assert client.get("/api/v1/call/CA-kept").status_code == 404
+        rubbish.unlink()
+        wait_until(lambda: client.get("/ready").status_code == 200, "the router is ready again")
+        assert client.post("/api/v1/allocate", json={"call_sid": "CA-new"}).status_code == 200

@@ -152,7 +152,7 @@ static void kill_9__keeps_what_was_acknowledged(void **state)
     static const enum embedded_fsync modes[] = {EMBEDDED_FSYNC_ALWAYS, EMBEDDED_FSYNC_EVERYSEC};
     static const size_t most_answers[] = {300, 10000}; /* enough for a snapshot or two */
     const char *wanted = getenv("CRASH_ROUNDS");
-    int rounds = wanted ? atoi(wanted) : ROUNDS_DEFAULT;
+    int rounds = wanted ? (int)strtol(wanted, NULL, 10) : ROUNDS_DEFAULT;
     uint64_t seed = clock_elapsed_ns();
 
     (void)state;

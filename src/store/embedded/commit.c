@@ -115,6 +115,11 @@ void commit_fail(struct embedded *embedded, int err, const char *what)
 
     if (embedded->failed)
         return;
+    if (embedded->io.is_busy && embedded->io.kind == IO_COMMIT) {
+        /* Its batch belongs to the thread pool; it fails together with what gathers until it is back. */
+        embedded->io.abort_err = err;
+        return;
+    }
     log_error("the log cannot be written: changes are refused until it can",
               log_str("directory", embedded->dir.path), log_str("what", what),
               log_str("error", strerror(-err)));
@@ -234,6 +239,8 @@ static void commit_io_done(uv_work_t *work, int status)
 
     assert(status == 0);
     job->is_busy = false;
+    if (job->err == 0)
+        job->err = job->abort_err;
     switch (job->kind) {
     case IO_COMMIT:
         commit_committed(embedded);

@@ -194,8 +194,8 @@ void directory_remove_before(const struct directory *dir, uint64_t index)
 {
     /* Snapshots last: without its segments a snapshot is of use, segments without their snapshot are not. */
     for (int kind = FILE_SEGMENT; kind <= FILE_SNAPSHOT; kind++) {
-        uint64_t *indexes;
-        size_t count;
+        uint64_t *indexes = NULL;
+        size_t count = 0;
 
         if (directory_list(dir, (enum file_kind)kind, &indexes, &count) < 0)
             continue;

@@ -41,6 +41,7 @@ struct io_job {
     uint64_t seq; /* on the disk when the job is done */
     int err;
     int reserve_err;
+    int abort_err; /* set by the loop: the batch fails even if the job does not */
 };
 
 enum compaction_state {

@@ -238,7 +238,7 @@ static int loader_cut(struct loader *loader, size_t i, uint64_t offset)
 {
     char name[DIRECTORY_NAME_MAX];
     struct reader reader;
-    uint64_t used;
+    uint64_t used = 0;
     int fd;
     int r;
 

@@ -31,8 +31,8 @@ static int opening_check_tiers(const struct embedded_settings *settings, char *e
 /* What an earlier process wrote counts as durable from now on, so it has to be. */
 static int opening_sync(struct embedded *embedded)
 {
-    uint64_t *indexes;
-    size_t count;
+    uint64_t *indexes = NULL;
+    size_t count = 0;
     int r;
 
     r = directory_list(&embedded->dir, FILE_SEGMENT, &indexes, &count);
@@ -49,11 +49,8 @@ static int opening_sync(struct embedded *embedded)
         if (fd >= 0)
             close(fd);
     }
-    if (r == 0) {
-        free(indexes);
-        r = directory_sync(&embedded->dir);
-    }
-    return r;
+    free(indexes);
+    return r < 0 ? r : directory_sync(&embedded->dir);
 }
 
 static int opening_new_segment(struct embedded *embedded, uint64_t index)
@@ -104,7 +101,7 @@ static int opening_seed(struct embedded *embedded, const char *tier_config, char
     struct frame frame = {.kind = FRAME_BATCH, .boot = embedded->boot, .seq = embedded->next_seq};
     struct result result;
     struct arena arena;
-    struct slice bytes;
+    struct slice bytes = {0};
     int r;
 
     command.tiers_set.text = tier_config ? tier_config : "";

@@ -1,8 +1,8 @@
 #include "api/api_internal.h"
 #include "api/params.h"
-#include "base/utf8.h"
 #include "base/clock.h"
 #include "base/log.h"
+#include "base/utf8.h"
 
 #define MERCHANT_NOT_FOUND "merchant not found"
 

@@ -154,6 +154,18 @@ static int pools_plan(struct core *core, const struct tier_config *config, struc
     return 0;
 }
 
+/* What is left of a removed pool is a name: its pods count as exclusive until they are given to another one.
+ */
+static void pool_unconfigure(struct pool *pool)
+{
+    pool->is_configured = false;
+    pool->spec.is_shared = false;
+    pool->spec.is_reserved = false;
+    pool->spec.target = 0;
+    pool->spec.max_concurrent = 1;
+    pool->lowest_load = 0;
+}
+
 int pools_configure(struct core *core, struct tier_config *config)
 {
     struct tier_config *old = core->tiers;
@@ -168,7 +180,7 @@ int pools_configure(struct core *core, struct tier_config *config)
     for (size_t i = 0; i < core->pods.count; i++)
         pod_unplace(core->pods_by_name[i]);
     for (size_t i = 0; old && i < old->tier_count; i++)
-        core->tier_pools[i]->is_configured = false;
+        pool_unconfigure(core->tier_pools[i]);
     for (size_t i = 0; i < config->tier_count; i++) {
         struct pool *pool = plan.pools[i];
 

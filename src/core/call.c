@@ -17,12 +17,18 @@ struct call *call_find(const struct core *core, const char *call_sid)
     return node ? CONTAINER_OF(node, struct call, node) : NULL;
 }
 
+bool call_is_dead(const struct core *core, const struct call *call)
+{
+    return call->lease.at <= core->now_ms &&
+           core->listening_since_ms + core->settings.lease_ttl_ms <= core->now_ms;
+}
+
 struct call *call_find_live(struct core *core, const char *call_sid)
 {
     struct call *call = call_find(core, call_sid);
 
-    if (call && call->lease.at <= core->now_ms) {
-        call_end(core, call);
+    if (call && call_is_dead(core, call)) {
+        call_lose(core, call, CALL_END_EXPIRED);
         return NULL;
     }
     return call;
@@ -118,6 +124,17 @@ bool call_end(struct core *core, struct call *call)
     core_report(core, &(struct record){.type = RECORD_CALL_GONE, .call = {.call_sid = call->call_sid}});
     call_free(core, call);
     return pod_settle(core, pod);
+}
+
+bool call_lose(struct core *core, struct call *call, enum call_end why)
+{
+    if (core->on_ended)
+        core->on_ended(core->on_ended_arg, &(struct ended_call){.call_sid = call->call_sid,
+                                                                .pod = call->pod->name,
+                                                                .pool = call->source->label,
+                                                                .merchant_id = call->merchant_id,
+                                                                .why = why});
+    return call_end(core, call);
 }
 
 void call_renew(struct core *core, struct call *call)

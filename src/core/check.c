@@ -56,6 +56,9 @@ static bool check_place(const struct core *core, const struct pod *pod, char *er
 
     if (!pod->is_placed)
         return VIOLATION("pod %s is lost: it was never placed", pod->name);
+    if (pod->load > pool->spec.max_concurrent && pod->load > pod->tolerated_load)
+        return VIOLATION("pod %s carries %u calls but may have %u", pod->name, pod->load,
+                         pool->spec.max_concurrent);
     if (is_listed != (pod->state == POD_AVAILABLE))
         return VIOLATION("pod %s is %s but %s an available list", pod->name, pod_state_name(pod->state),
                          is_listed ? "in" : "not in");

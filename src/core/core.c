@@ -75,6 +75,18 @@ void core_on_record(struct core *core, record_fn fn, void *arg)
     core->on_record_arg = arg;
 }
 
+void core_on_ended(struct core *core, call_ended_fn fn, void *arg)
+{
+    core->on_ended = fn;
+    core->on_ended_arg = arg;
+}
+
+void core_listens_again(struct core *core, uint64_t now_ms)
+{
+    core->now_ms = max_u64(core->now_ms, now_ms);
+    core->listening_since_ms = core->now_ms;
+}
+
 void core_report(struct core *core, const struct record *record)
 {
     if (core->on_record)
@@ -144,7 +156,9 @@ int core_execute(struct core *core, const struct command *command, uint64_t now_
 int core_tiers_set(struct core *core, const struct command *command, struct arena *arena,
                    struct result *result)
 {
+    const struct command rebalance = {.type = COMMAND_REBALANCE, .rebalance = {.limit = SIZE_MAX}};
     CLEANUP(tier_config_freep) struct tier_config *config = NULL;
+    struct result moved = {0};
     char error[256] = "";
     int rc = tier_config_parse(command->tiers_set.text, strlen(command->tiers_set.text), &config, error,
                                sizeof(error));
@@ -158,7 +172,8 @@ int core_tiers_set(struct core *core, const struct command *command, struct aren
         return rc;
     core_report(core, &(struct record){.type = RECORD_TIERS, .tiers = {.text = config->text}});
     (void)TAKE(config);
-    return 0;
+    /* At once: an idle pod must not stay in a pool that no chain reaches any more. */
+    return core_rebalance(core, &rebalance, arena, &moved);
 }
 
 struct merchant *merchant_find(const struct core *core, const char *id)

@@ -27,6 +27,13 @@ int core_new(const struct core_settings *settings, struct core **ret_core) MUST_
 struct core *core_free(struct core *core);
 void core_freep(struct core **core);
 
+/*
+ * Every call that ends without being released is told to `fn`, which borrows it and must not use the core.
+ * The answers name some of them as well; this is for the log and the metrics, which want them all.
+ */
+typedef void (*call_ended_fn)(void *arg, const struct ended_call *call);
+void core_on_ended(struct core *core, call_ended_fn fn, void *arg);
+
 /* Every effect of later commands is reported to `fn`, in order, before core_execute returns. NULL: to nobody.
  */
 void core_on_record(struct core *core, record_fn fn, void *arg);
@@ -48,11 +55,15 @@ int core_execute(struct core *core, const struct command *command, uint64_t now_
  */
 int core_apply(struct core *core, const struct record *record) MUST_CHECK;
 
-/*
- * To be called once after the last core_apply: what is not in records starts afresh. Pods that register
- * themselves get HEARTBEAT_TTL from `now_ms` to speak.
- */
+/* To be called once after the last core_apply; includes core_listens_again. */
 void core_loaded(struct core *core, uint64_t now_ms);
+
+/*
+ * Nobody could be heard for a while: the process was stopped, or the disk was full. Who was silent meanwhile
+ * is not to blame: no lease ends before it could have been renewed from `now_ms` on (LEASE_TTL), and pods
+ * that must speak get HEARTBEAT_TTL to do so.
+ */
+void core_listens_again(struct core *core, uint64_t now_ms);
 
 /* Reports the whole state as records to `fn`: a snapshot. Apply them in this order to a new core. */
 void core_dump(const struct core *core, record_fn fn, void *arg);

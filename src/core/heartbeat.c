@@ -97,7 +97,7 @@ static int heartbeat_unlisted(struct core *core, struct pod *pod, const struct c
         rc = ended_array_add(&result->heartbeat.ended, arena, call, CALL_END_UNMENTIONED);
         if (rc)
             return rc;
-        if (call_end(core, call))
+        if (call_lose(core, call, CALL_END_UNMENTIONED))
             break; /* the pod was only waiting for this call, and has left with it */
     }
     return 0;

@@ -14,22 +14,14 @@ static int apply_tiers(struct core *core, const struct record *record)
     return 0;
 }
 
-static bool is_pool_name(const char *name)
-{
-    size_t prefix = strlen(MERCHANT_POOL_PREFIX);
-
-    if (strncmp(name, MERCHANT_POOL_PREFIX, prefix) == 0)
-        return name_is_merchant_id(name + prefix, strlen(name + prefix));
-    return name_is_tier(name, strlen(name));
-}
-
 static int apply_pod(struct core *core, const struct record *record)
 {
     struct pod *pod = pod_find(core, record->pod.name);
     struct pool *pool;
     int rc;
 
-    if (!name_is_pod(record->pod.name, strlen(record->pod.name)) || !is_pool_name(record->pod.tier) ||
+    if (!name_is_pod(record->pod.name, strlen(record->pod.name)) ||
+        !name_is_pool(record->pod.tier, strlen(record->pod.tier)) ||
         record->pod.source > POD_SOURCE_KUBERNETES || strlen(record->pod.address) > ADDRESS_MAX ||
         strlen(record->pod.incarnation) > INCARNATION_MAX)
         return -EBADMSG;
@@ -50,6 +42,7 @@ static int apply_pod(struct core *core, const struct record *record)
     pod->is_pinned = record->pod.is_pinned;
     pod->draining_until_ms = record->pod.draining_until_ms;
     pod->held_until_ms = record->pod.held_until_ms;
+    pod->tolerated_load = pod->load;
     pod_place(core, pod);
     return 0;
 }
@@ -76,7 +69,7 @@ static int apply_call(struct core *core, const struct record *record)
         call_find(core, record->call.call_sid) || strlen(record->call.merchant_id) > MERCHANT_ID_MAX ||
         strlen(record->call.provider) > PROVIDER_MAX)
         return -EBADMSG;
-    if (!is_pool_name(strncmp(label, "pool:", 5) == 0 ? label + 5 : label))
+    if (!name_is_pool(name_of_pool_label(label), strlen(name_of_pool_label(label))))
         return -EBADMSG;
     rc = pool_get_by_label(core, label, &source);
     if (rc == 0)
@@ -84,6 +77,7 @@ static int apply_call(struct core *core, const struct record *record)
                       source, record->call.allocated_at_ms, record->call.expires_at_ms, &call);
     if (rc)
         return rc;
+    pod->tolerated_load = pod->load; /* it was allowed when it was written down */
     pod_place(core, pod);
     return 0;
 }
@@ -170,11 +164,9 @@ void core_loaded(struct core *core, uint64_t now_ms)
     for (size_t i = 0; i < core->pods.count; i++) {
         struct pod *pod = core->pods_by_name[i];
 
-        if (pod->source == POD_SOURCE_API)
-            pod->heartbeat_at_ms = core->now_ms;
-        /* A drain that ended while nobody ran is for the sweep to notice, which also writes it down. */
         pod_place(core, pod);
     }
+    core_listens_again(core, core->now_ms);
 }
 
 void core_dump(const struct core *core, record_fn fn, void *arg)
@@ -189,10 +181,10 @@ void core_dump(const struct core *core, record_fn fn, void *arg)
         fn(arg, &(struct record){.type = RECORD_MERCHANT,
                                  .merchant = {.id = merchant->id, .text = merchant->text}});
     }
-    for (size_t i = 0; i < core->pods.count; i++)
+    for (size_t i = 0; i < core->pods.count; i++) {
         pod_report(&reporter, core->pods_by_name[i]);
-    for (uint32_t i = 0; i < core->slot_count; i++) {
-        if (core->slots[i])
-            call_report(&reporter, core->slots[i]);
+        /* Oldest first, so that the newest call of a pod is still its newest afterwards. */
+        LIST_FOR_EACH (link, &core->pods_by_name[i]->calls)
+            call_report(&reporter, LIST_ENTRY(link, struct call, on_pod));
     }
 }

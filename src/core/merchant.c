@@ -4,15 +4,6 @@
 
 #include "base/json.h"
 
-static bool names_a_pool(const char *name)
-{
-    size_t prefix = strlen(MERCHANT_POOL_PREFIX);
-
-    if (strncmp(name, MERCHANT_POOL_PREFIX, prefix) == 0)
-        return name_is_merchant_id(name + prefix, strlen(name + prefix));
-    return name_is_tier(name, strlen(name));
-}
-
 static int parse_fallback(struct arena *arena, const cJSON *array, struct merchant_config *config,
                           char *error, size_t error_size)
 {
@@ -30,7 +21,7 @@ static int parse_fallback(struct arena *arena, const cJSON *array, struct mercha
     {
         const char *name = cJSON_GetStringValue(item);
 
-        if (!name || !names_a_pool(name)) {
+        if (!name || !name_is_pool(name, strlen(name))) {
             snprintf(error, error_size, "fallback must hold names of tiers");
             return -EINVAL;
         }
@@ -58,7 +49,8 @@ int merchant_config_parse(struct arena *arena, const char *text, size_t len,
     }
     item = cJSON_GetObjectItemCaseSensitive(root, "tier");
     config.tier = cJSON_GetStringValue(item);
-    if (item && !cJSON_IsNull(item) && (!config.tier || (config.tier[0] && !names_a_pool(config.tier)))) {
+    if (item && !cJSON_IsNull(item) &&
+        (!config.tier || (config.tier[0] && !name_is_pool(config.tier, strlen(config.tier))))) {
         snprintf(error, error_size, "tier must be the name of a tier");
         return -EINVAL;
     }

@@ -38,6 +38,20 @@ bool name_is_tier(const char *text, size_t len)
     return all_of_class(text, len, TIER_NAME_MAX, CLASS_TIER);
 }
 
+bool name_is_pool(const char *text, size_t len)
+{
+    size_t prefix = strlen(MERCHANT_POOL_PREFIX);
+
+    if (len >= prefix && memcmp(text, MERCHANT_POOL_PREFIX, prefix) == 0)
+        return name_is_merchant_id(text + prefix, len - prefix);
+    return name_is_tier(text, len);
+}
+
+const char *name_of_pool_label(const char *label)
+{
+    return strncmp(label, "pool:", 5) == 0 ? label + 5 : label;
+}
+
 bool name_is_provider(const char *text, size_t len)
 {
     return all_of_class(text, len, PROVIDER_MAX, CLASS_TIER);

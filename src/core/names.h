@@ -30,6 +30,12 @@ bool name_is_pod(const char *text, size_t len);
 /* 1 to 63 characters of A-Z a-z 0-9 . _ - */
 bool name_is_tier(const char *text, size_t len);
 
+/* A tier, or "merchant:" and a merchant id. */
+bool name_is_pool(const char *text, size_t len);
+
+/* The name of a pool from its label: "pool:gold" is gold, "merchant:9shines" is itself. */
+const char *name_of_pool_label(const char *label);
+
 /* 1 to 32 characters of A-Z a-z 0-9 . _ - */
 bool name_is_provider(const char *text, size_t len);
 

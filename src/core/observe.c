@@ -17,7 +17,7 @@ static int end_calls(struct core *core, struct pod *pod, enum call_end why, stru
 
         if (rc == 0)
             rc = ended_array_add(ended, arena, call, why);
-        *ret_has_left = call_end(core, call);
+        *ret_has_left = call_lose(core, call, why);
     }
     return rc;
 }

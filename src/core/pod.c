@@ -183,6 +183,11 @@ bool pod_is_heartbeating(const struct core *core, const struct pod *pod)
     return pod->heartbeat_at_ms && pod->heartbeat_at_ms + core->settings.heartbeat_ttl_ms > core->now_ms;
 }
 
+uint64_t pod_silent_at(const struct core *core, const struct pod *pod)
+{
+    return max_u64(pod->heartbeat_at_ms, core->listening_since_ms) + core->settings.heartbeat_ttl_ms;
+}
+
 bool pod_should_leave(const struct core *core, const struct pod *pod)
 {
     return !pod->is_ready && pod->load == 0 && !pod_is_draining(core, pod);
@@ -213,7 +218,7 @@ static void pod_set_due(struct core *core, struct pod *pod)
     if (pod->held_until_ms > core->now_ms)
         due = min_u64(due, pod->held_until_ms);
     if (pod->source == POD_SOURCE_API)
-        due = min_u64(due, pod->heartbeat_at_ms + core->settings.heartbeat_ttl_ms);
+        due = min_u64(due, pod_silent_at(core, pod));
     if (due == UINT64_MAX)
         heap_remove(&core->pods_due, &pod->due);
     else if (pod->due.place == 0 || pod->due.at > due || pod->due.at <= core->now_ms)
@@ -227,6 +232,9 @@ void pod_place(struct core *core, struct pod *pod)
 
     pod_unplace(pod);
     pod->state = state;
+    /* More calls than allowed are borne only while they are what a change of configuration left behind. */
+    if (pod->load < pod->tolerated_load)
+        pod->tolerated_load = pod->load;
     pod->placed_load = pod->load;
     pod->is_placed = true;
     pool->by_state[state]++;

@@ -52,7 +52,7 @@ int pool_get(struct core *core, const char *name, struct pool **ret_pool)
 
 int pool_get_by_label(struct core *core, const char *label, struct pool **ret_pool)
 {
-    return pool_get(core, strncmp(label, "pool:", 5) == 0 ? label + 5 : label, ret_pool);
+    return pool_get(core, name_of_pool_label(label), ret_pool);
 }
 
 static void pool_free(struct core *core, struct pool *pool)
@@ -177,8 +177,10 @@ int pools_configure(struct core *core, struct tier_config *config)
         return rc;
     }
     /* All pods leave their lists and counts, because both are about to mean something else. */
-    for (size_t i = 0; i < core->pods.count; i++)
+    for (size_t i = 0; i < core->pods.count; i++) {
         pod_unplace(core->pods_by_name[i]);
+        core->pods_by_name[i]->tolerated_load = core->pods_by_name[i]->load;
+    }
     for (size_t i = 0; old && i < old->tier_count; i++)
         pool_unconfigure(core->tier_pools[i]);
     for (size_t i = 0; i < config->tier_count; i++) {
@@ -201,7 +203,6 @@ int pools_configure(struct core *core, struct tier_config *config)
     core->tier_pools = plan.pools;
     core->tiers = config;
     tier_config_free(old);
-    /* What a pod may carry has changed; which pool it belongs to has not: rebalancing sees to that. */
     for (size_t i = 0; i < core->pods.count; i++)
         pod_place(core, core->pods_by_name[i]);
     return 0;

@@ -198,7 +198,7 @@ int core_call(struct core *core, const struct command *command, struct arena *ar
     const struct call *call = call_find(core, command->call.call_sid);
     const struct refusal *refusal;
 
-    if (call && call->lease.at > core->now_ms)
+    if (call && !call_is_dead(core, call))
         return call_info(call, arena, &result->call.call);
     result->outcome = OUTCOME_NOT_FOUND;
     refusal = refusal_find(core, command->call.call_sid);

@@ -44,6 +44,7 @@ struct pod {
     uint64_t sync_mark;         /* the last sync that saw it */
     uint32_t load;              /* calls it carries */
     uint32_t placed_load;       /* the load that its pool's counts know of */
+    uint32_t tolerated_load;    /* what it carried when the configuration last changed, and still carries */
     enum pod_state state;
     enum pod_source source;
     bool is_placed;
@@ -86,8 +87,11 @@ struct refusal_entry {
 struct core {
     struct core_settings settings;
     uint64_t now_ms;
+    uint64_t listening_since_ms; /* nobody is taken for silent because of what could not be heard before */
     record_fn on_record;
     void *on_record_arg;
+    call_ended_fn on_ended;
+    void *on_ended_arg;
 
     struct tier_config *tiers;
     struct pool **tier_pools; /* parallel to tiers->tiers */
@@ -146,6 +150,8 @@ void pod_report(struct core *core, const struct pod *pod);
 void pod_leave(struct core *core, struct pod *pod);
 bool pod_is_draining(const struct core *core, const struct pod *pod);
 bool pod_is_heartbeating(const struct core *core, const struct pod *pod);
+/* When a pod that must speak counts as gone, unless it speaks before. */
+uint64_t pod_silent_at(const struct core *core, const struct pod *pod);
 bool pod_should_leave(const struct core *core, const struct pod *pod);
 /* Puts the pod where its flags and its load say that it belongs; the only place where a state changes. */
 void pod_place(struct core *core, struct pod *pod);
@@ -166,6 +172,8 @@ int pod_end(struct core *core, struct pod *pod, struct arena *arena, struct ende
 
 /* call.c */
 struct call *call_find(const struct core *core, const char *call_sid);
+/* Has its lease run out? Not before there was time to renew it, after a while in which nobody could. */
+bool call_is_dead(const struct core *core, const struct call *call);
 /* The call if it is alive. One whose lease has run out is ended here and now. */
 struct call *call_find_live(struct core *core, const char *call_sid);
 /* Makes a call on `pod`, without a record and without placing the pod. */
@@ -177,13 +185,15 @@ void call_report(struct core *core, const struct call *call);
 void call_free(struct core *core, struct call *call);
 /* Ends the call, says so, and settles its pod. True: the pod has left. */
 bool call_end(struct core *core, struct call *call);
+/* The same for a call that nobody released: says why, too. */
+bool call_lose(struct core *core, struct call *call, enum call_end why);
 void call_renew(struct core *core, struct call *call);
 int call_info(const struct call *call, struct arena *arena, struct call_info *ret_info) MUST_CHECK;
 
 /* Lists in results; -ENOMEM when the arena is full. */
 int name_array_init(struct name_array *array, struct arena *arena, size_t max) MUST_CHECK;
 int name_array_add(struct name_array *array, struct arena *arena, const char *name) MUST_CHECK;
-/* Adds the call to `array`; to be called right before it is ended. */
+/* Adds the call to `array`; to be called right before it is lost. */
 int ended_array_add(struct ended_array *array, struct arena *arena, const struct call *call,
                     enum call_end why) MUST_CHECK;
 

@@ -5,10 +5,12 @@ static int sweep_leases(struct core *core, size_t limit, struct arena *arena, st
 {
     struct heap_node *node;
 
-    while ((node = heap_first(&core->leases)) && node->at <= core->now_ms) {
+    while ((node = heap_first(&core->leases))) {
         struct call *call = CONTAINER_OF(node, struct call, lease);
         int rc;
 
+        if (!call_is_dead(core, call))
+            return 0;
         if (result->sweep.ended.count >= limit) {
             result->sweep.more = true;
             return 0;
@@ -16,15 +18,14 @@ static int sweep_leases(struct core *core, size_t limit, struct arena *arena, st
         rc = ended_array_add(&result->sweep.ended, arena, call, CALL_END_EXPIRED);
         if (rc)
             return rc;
-        call_end(core, call);
+        call_lose(core, call, CALL_END_EXPIRED);
     }
     return 0;
 }
 
 static bool pod_is_silent(const struct core *core, const struct pod *pod)
 {
-    return pod->source == POD_SOURCE_API &&
-           pod->heartbeat_at_ms + core->settings.heartbeat_ttl_ms <= core->now_ms;
+    return pod->source == POD_SOURCE_API && pod_silent_at(core, pod) <= core->now_ms;
 }
 
 /* Looks at the pods whose time has come: the end of a drain or of a hold, silence, nothing to stay for. */
@@ -38,7 +39,7 @@ static int sweep_pods(struct core *core, size_t limit, struct arena *arena, stru
         struct pod *pod = CONTAINER_OF(node, struct pod, due);
         enum pod_state before = pod->state;
 
-        if (looked >= limit) {
+        if (looked >= limit || result->sweep.ended.count >= limit) {
             result->sweep.more = true;
             return 0;
         }

@@ -248,7 +248,7 @@ static int parse_root(struct tier_parser *parser, const cJSON *root)
     bool is_envelope = cJSON_IsObject(tiers);
     int rc;
 
-    /* An object that has nothing but a target and the like under "tiers" is a tier of that name. */
+    /* A tier cannot be called "tiers": an object of that name makes an envelope. */
     if (is_envelope)
         chain = cJSON_GetObjectItemCaseSensitive(root, "default_chain");
     rc = parse_tiers(parser, is_envelope ? tiers : root);

@@ -44,6 +44,7 @@ struct sim {
     uint64_t random;
     uint64_t step;
     uint64_t now_ms;
+    uint64_t listening_since_ms;
     struct core_settings settings;
     struct core *core;
     struct core *replica; /* fed with nothing but the records */
@@ -101,7 +102,9 @@ static struct shadow_call *shadow_call(struct sim *sim, const char *sid)
 
 static bool is_live(const struct sim *sim, const struct shadow_call *call)
 {
-    return call->is_known && call->expires_at_ms > sim->now_ms;
+    /* After a restart, or when nobody could be heard, a lease has as long again. */
+    return call->is_known && (call->expires_at_ms > sim->now_ms ||
+                              sim->listening_since_ms + sim->settings.lease_ttl_ms > sim->now_ms);
 }
 
 static void replicate(void *arg, const struct record *record)
@@ -120,24 +123,30 @@ static void execute(struct sim *sim)
     sim->outcomes[sim->command.type][sim->result.outcome]++;
 }
 
-/* A reported end of a call: it must have been alive, on that pod. */
-static void shadow_ended(struct sim *sim, const struct ended_array *ended)
+/* Core says that a call has ended: it must have been alive, on that pod, and with a reason. */
+static void shadow_end(void *arg, const struct ended_call *end)
 {
-    for (size_t i = 0; i < ended->count; i++) {
-        const struct ended_call *end = &ended->calls[i];
-        struct shadow_call *call = shadow_call(sim, end->call_sid);
+    struct sim *sim = arg;
+    struct shadow_call *call = shadow_call(sim, end->call_sid);
 
-        SIM_CHECK(sim, call->is_known, "call %s ended but was not there", end->call_sid);
-        SIM_CHECK(sim, call->pod == index_of(sim, end->pod, "voice-agent-"), "call %s ended on the wrong pod",
+    SIM_CHECK(sim, call->is_known, "call %s ended but was not there", end->call_sid);
+    SIM_CHECK(sim, call->pod == index_of(sim, end->pod, "voice-agent-"), "call %s ended on the wrong pod",
+              end->call_sid);
+    if (end->why == CALL_END_EXPIRED)
+        SIM_CHECK(sim, !is_live(sim, call), "call %s expired too early", end->call_sid);
+    if (end->why == CALL_END_UNMENTIONED)
+        SIM_CHECK(sim, sim->now_ms - call->allocated_at_ms > HEARTBEAT_YOUNG_MS, "call %s ended too young",
                   end->call_sid);
-        if (end->why == CALL_END_EXPIRED)
-            SIM_CHECK(sim, call->expires_at_ms <= sim->now_ms, "call %s expired too early", end->call_sid);
-        if (end->why == CALL_END_UNMENTIONED)
-            SIM_CHECK(sim, sim->now_ms - call->allocated_at_ms > HEARTBEAT_YOUNG_MS,
-                      "call %s ended too young", end->call_sid);
-        call->is_known = false;
-        sim->ended[end->why]++;
-    }
+    call->is_known = false;
+    sim->ended[end->why]++;
+}
+
+/* What an answer names as ended has been told before. */
+static void check_ended(struct sim *sim, const struct ended_array *ended)
+{
+    for (size_t i = 0; i < ended->count; i++)
+        SIM_CHECK(sim, !shadow_call(sim, ended->calls[i].call_sid)->is_known,
+                  "nobody was told of the end of %s", ended->calls[i].call_sid);
 }
 
 static void sim_allocate(struct sim *sim)
@@ -146,6 +155,7 @@ static void sim_allocate(struct sim *sim)
     char merchant[16] = "";
     struct shadow_call *call = shadow_call(sim, sid);
     const struct result *result = &sim->result;
+    bool was_live = is_live(sim, call);
 
     if (pick(sim, 2))
         snprintf(merchant, sizeof(merchant), "m%u", pick(sim, MERCHANTS));
@@ -154,8 +164,7 @@ static void sim_allocate(struct sim *sim)
                          .allocate = {.call_sid = sid, .merchant_id = merchant, .provider = "twilio"}};
     execute(sim);
     if (result->outcome == OUTCOME_NO_PODS) {
-        SIM_CHECK(sim, !is_live(sim, call), "call %s was refused although it has a pod", sid);
-        call->is_known = false;
+        SIM_CHECK(sim, !was_live, "call %s was refused although it has a pod", sid);
         SIM_CHECK(sim, result->allocate.refusal->count > 0, "a refusal without a chain");
         for (size_t i = 0; i < result->allocate.refusal->count; i++)
             SIM_CHECK(sim, result->allocate.refusal->steps[i].by_state[POD_AVAILABLE] == 0,
@@ -163,8 +172,7 @@ static void sim_allocate(struct sim *sim)
         return;
     }
     SIM_CHECK(sim, result->outcome == OUTCOME_OK, "allocate: outcome %d", (int)result->outcome);
-    SIM_CHECK(sim, result->allocate.was_existing == is_live(sim, call), "call %s: was_existing is wrong",
-              sid);
+    SIM_CHECK(sim, result->allocate.was_existing == was_live, "call %s: was_existing is wrong", sid);
     if (result->allocate.was_existing) {
         SIM_CHECK(sim, index_of(sim, result->allocate.call.pod, "voice-agent-") == call->pod,
                   "call %s got a second pod", sid);
@@ -215,7 +223,6 @@ static void sim_renew(struct sim *sim)
         struct shadow_call *call = shadow_call(sim, sim->result.renew.unknown.names[i]);
 
         SIM_CHECK(sim, !is_live(sim, call), "did not renew a call that is alive");
-        call->is_known = false;
     }
     SIM_CHECK(sim, sim->result.renew.renewed.count + sim->result.renew.unknown.count == count,
               "renew lost a call");
@@ -231,14 +238,7 @@ static void shadow_heartbeat(struct sim *sim, int pod, const char *const *sids, 
         SIM_CHECK(sim, call->is_known && call->pod == pod, "heartbeat renewed a call of another pod");
         call->expires_at_ms = sim->now_ms + sim->settings.lease_ttl_ms;
     }
-    /* What is adopted may be named twice: once as adopted and then as renewed. */
-    for (size_t i = 0; i < result->heartbeat.conflicts.count; i++) {
-        struct shadow_call *call = shadow_call(sim, result->heartbeat.conflicts.names[i]);
-
-        if (!is_live(sim, call))
-            call->is_known = false;
-    }
-    shadow_ended(sim, &result->heartbeat.ended);
+    check_ended(sim, &result->heartbeat.ended);
     SIM_CHECK(sim,
               result->heartbeat.renewed.count + result->heartbeat.adopted.count +
                       result->heartbeat.conflicts.count ==
@@ -332,7 +332,7 @@ static void sim_pod_seen(struct sim *sim)
               sim->pods[at].accepted != sim->pods[at].incarnation || sim->result.pod_seen.ended.count == 0,
               "an observation of the same incarnation ended a call");
     sim->pods[at].accepted = sim->pods[at].incarnation;
-    shadow_ended(sim, &sim->result.pod_seen.ended);
+    check_ended(sim, &sim->result.pod_seen.ended);
 }
 
 static void sim_pod_gone(struct sim *sim)
@@ -345,7 +345,7 @@ static void sim_pod_gone(struct sim *sim)
     SIM_CHECK(sim, sim->result.outcome != OUTCOME_CONFLICT, "pod %s has an unexpected source",
               sim->pod_names[at]);
     if (sim->result.outcome == OUTCOME_OK)
-        shadow_ended(sim, &sim->result.pod_gone.ended);
+        check_ended(sim, &sim->result.pod_gone.ended);
 }
 
 static void sim_sync(struct sim *sim)
@@ -369,7 +369,7 @@ static void sim_sync(struct sim *sim)
 
         pod->accepted = pod->incarnation;
     }
-    shadow_ended(sim, &sim->result.sync.ended);
+    check_ended(sim, &sim->result.sync.ended);
 }
 
 static void check_nothing_lost(struct sim *sim)
@@ -394,7 +394,7 @@ static void sim_sweep(struct sim *sim)
     do {
         sim->command = (struct command){.type = COMMAND_SWEEP, .sweep = {.limit = 1 + pick(sim, 20)}};
         execute(sim);
-        shadow_ended(sim, &sim->result.sweep.ended);
+        check_ended(sim, &sim->result.sweep.ended);
     } while (sim->result.sweep.more);
     for (int i = 0; i < SIDS; i++)
         SIM_CHECK(sim, !sim->calls[i].is_known || is_live(sim, &sim->calls[i]), "the sweep left a dead call");
@@ -542,6 +542,14 @@ static void replicate_to(void *arg, const struct record *record)
     }
 }
 
+/* A full disk, a stopped process: for a while nobody could be heard. */
+static void sim_deaf(struct sim *sim)
+{
+    sim->now_ms += pick(sim, 3600000);
+    core_listens_again(sim->core, sim->now_ms);
+    sim->listening_since_ms = sim->now_ms;
+}
+
 /* The process dies; the next one has the records, or a dump of them, and nothing else. */
 static void sim_restart(struct sim *sim)
 {
@@ -554,6 +562,8 @@ static void sim_restart(struct sim *sim)
     sim->replica = next;
     core_loaded(sim->core, sim->now_ms);
     core_on_record(sim->core, replicate, sim);
+    core_on_ended(sim->core, shadow_end, sim);
+    sim->listening_since_ms = sim->now_ms;
     sim->restarts++;
 }
 
@@ -620,7 +630,7 @@ static void sim_step(struct sim *sim)
     } operations[] = {
         {sim_allocate, 30}, {sim_release, 12}, {sim_renew, 6}, {sim_heartbeat, 10}, {sim_drain, 4},
         {sim_pod_seen, 14}, {sim_pod_gone, 2}, {sim_sync, 2},  {sim_sweep, 5},      {sim_rebalance, 3},
-        {sim_tiers, 1},     {sim_merchant, 2}, {sim_time, 8},  {sim_restart, 1},
+        {sim_tiers, 1},     {sim_merchant, 2}, {sim_time, 8},  {sim_restart, 1},    {sim_deaf, 1},
     };
     unsigned total = 0;
     unsigned chosen;
@@ -701,6 +711,7 @@ int main(int argc, char **argv)
     sim.core = new_core(&sim);
     sim.replica = new_core(&sim);
     core_on_record(sim.core, replicate, &sim);
+    core_on_ended(sim.core, shadow_end, &sim);
     for (sim.step = 0; sim.step < steps; sim.step++) {
         sim_step(&sim);
         if (sim.step && sim.step % 1000000 == 0)

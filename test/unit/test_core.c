@@ -300,6 +300,74 @@ static void lease__that_ran_out_can_still_be_released(void **state UNUSED)
     world_release(&world);
 }
 
+static void silence__is_forgiven_when_nobody_could_be_heard(void **state UNUSED)
+{
+    struct world world;
+    struct command command = {
+        .type = COMMAND_POD_SEEN,
+        .pod_seen = {.pod = {.name = "box-1", .address = "", .source = POD_SOURCE_API, .is_ready = true},
+                     .is_registration = true},
+    };
+
+    world_init(&world, "{\"standard\":1}");
+    run(&world, &command);
+    allocate(&world, "CA1");
+    renew(&world, "CA1");
+    world.now_ms += HOUR;
+    core_listens_again(world.core, world.now_ms);
+    assert_int_equal(sweep(&world)->sweep.ended.count, 0);
+    assert_int_equal(heartbeat(&world, "box-1", "CA1")->heartbeat.renewed.count, 1);
+    world.now_ms += HOUR;
+    core_listens_again(world.core, world.now_ms);
+    world.now_ms += 90000 - 1;
+    assert_int_equal(sweep(&world)->sweep.gone.count, 0);
+    assert_int_equal(renew(&world, "CA1")->renew.renewed.count, 1);
+    world.now_ms += 1;
+    assert_int_equal(sweep(&world)->sweep.gone.count, 1);
+    world_release(&world);
+}
+
+static void count_ended(void *arg, const struct ended_call *call)
+{
+    int *counts = arg;
+
+    assert_string_equal(call->merchant_id, "acme");
+    counts[call->why]++;
+}
+
+static void ended__every_lost_call_is_told_wherever_it_is_noticed(void **state UNUSED)
+{
+    struct world world;
+    struct pod_seen seen = seen_of("voice-agent-0");
+    int counts[4] = {0};
+
+    world_init(&world, "{\"standard\":1}");
+    core_on_ended(world.core, count_ended, counts);
+    add_pods(&world, 1);
+    allocate_for(&world, "CA1", "acme");
+    release(&world, "CA1");
+    allocate_for(&world, "CA1", "acme");
+    world.now_ms += 4 * HOUR;
+    renew(&world, "CA1"); /* noticed by a renewal that comes too late */
+    assert_int_equal(counts[CALL_END_EXPIRED], 1);
+    allocate_for(&world, "CA1", "acme");
+    world.now_ms += 4 * HOUR;
+    allocate_for(&world, "CA1", "acme"); /* and by a second allocation */
+    assert_int_equal(counts[CALL_END_EXPIRED], 2);
+    world.now_ms += 4 * HOUR;
+    sweep(&world);
+    assert_int_equal(counts[CALL_END_EXPIRED], 3);
+    allocate_for(&world, "CA1", "acme");
+    seen.incarnation = "uid-2";
+    see(&world, seen);
+    assert_int_equal(counts[CALL_END_RESTARTED], 1);
+    allocate_for(&world, "CA1", "acme");
+    run(&world, &(struct command){.type = COMMAND_POD_GONE,
+                                  .pod_gone = {.pod = "voice-agent-0", .source = POD_SOURCE_KUBERNETES}});
+    assert_int_equal(counts[CALL_END_POD_GONE], 1);
+    world_release(&world);
+}
+
 static void lease__connect_timeout_bounds_a_call_that_nobody_renews(void **state UNUSED)
 {
     struct world world;
@@ -690,13 +758,14 @@ static void rebalance__moves_idle_pods_to_where_they_are_wanted(void **state UNU
     allocate(&world, "CA1");
     drain(&world, "voice-agent-4", 0);
     tiers_set(&world, "{\"standard\":1,\"gold\":4,\"basic\":{\"type\":\"shared\",\"target\":1}}");
-    run(&world, &(struct command){.type = COMMAND_REBALANCE});
-    assert_int_equal(world.result.rebalance.moved, 3);
     assert_int_equal(tier(&world, "gold")->assigned, 3);
     assert_int_equal(tier(&world, "standard")->assigned, 2);
     assert_int_equal(tier(&world, "standard")->by_state[POD_BUSY], 1);
     assert_int_equal(tier(&world, "standard")->by_state[POD_DRAINING], 1);
     assert_int_equal(run(&world, &(struct command){.type = COMMAND_REBALANCE})->rebalance.moved, 0);
+    run(&world, &(struct command){.type = COMMAND_UNDRAIN, .undrain = {.pod = "voice-agent-4"}});
+    assert_int_equal(run(&world, &(struct command){.type = COMMAND_REBALANCE})->rebalance.moved, 1);
+    assert_int_equal(tier(&world, "gold")->assigned, 4);
     world_release(&world);
 }
 
@@ -707,9 +776,15 @@ static void rebalance__leaves_pinned_pods_and_stops_at_its_limit(void **state UN
 
     world_init(&world, "{\"standard\":0,\"gold\":0}");
     pinned.tier = "standard";
-    see(&world, pinned);
     add_pods(&world, 3);
+    allocate(&world, "CA1");
+    allocate(&world, "CA2");
+    allocate(&world, "CA3");
+    see(&world, pinned);
     tiers_set(&world, "{\"standard\":0,\"gold\":9}");
+    release(&world, "CA1");
+    release(&world, "CA2");
+    release(&world, "CA3");
     run(&world, &(struct command){.type = COMMAND_REBALANCE, .rebalance = {.limit = 2}});
     assert_int_equal(world.result.rebalance.moved, 2);
     assert_true(world.result.rebalance.more);
@@ -731,8 +806,6 @@ static void tier_removed__its_pods_are_given_back_when_they_are_free(void **stat
                                   .merchant_set = {.merchant_id = "m", .text = "{\"tier\":\"old\"}"}});
     assert_string_equal(allocate_for(&world, "CA1", "m")->allocate.call.pool, "pool:old");
     tiers_set(&world, "{\"gold\":1,\"standard\":1}");
-    run(&world, &(struct command){.type = COMMAND_REBALANCE});
-    assert_int_equal(world.result.rebalance.moved, 2);
     assert_int_equal(tier(&world, "standard")->assigned, 3);
     assert_int_equal(tier(&world, "old")->assigned, 1);
     assert_false(tier(&world, "old")->is_configured);
@@ -945,6 +1018,8 @@ int main(void)
         cmocka_unit_test(lease__is_long_until_somebody_renews_and_short_afterwards),
         cmocka_unit_test(lease__that_ran_out_is_dead_before_the_sweep),
         cmocka_unit_test(lease__that_ran_out_can_still_be_released),
+        cmocka_unit_test(silence__is_forgiven_when_nobody_could_be_heard),
+        cmocka_unit_test(ended__every_lost_call_is_told_wherever_it_is_noticed),
         cmocka_unit_test(lease__connect_timeout_bounds_a_call_that_nobody_renews),
         cmocka_unit_test(drain__keeps_the_call_gives_no_new_one_and_ends_by_itself),
         cmocka_unit_test(drain__repeated_is_renewed),

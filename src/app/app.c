@@ -9,6 +9,7 @@
 #include <uv.h>
 
 #include "api/api.h"
+#include "app/ended.h"
 #include "base/clock.h"
 #include "cli/cli.h"
 #include "http/http.h"
@@ -38,6 +39,7 @@ struct app {
 
     struct store *store;
     struct metrics *metrics;
+    struct ended *ended;
     struct api *api;
     struct http_server *server;
     struct http_server *metrics_server;
@@ -330,6 +332,8 @@ static int app_build(struct app *app)
     int err = metrics_new(&app->metrics);
 
     if (err == 0)
+        err = ended_new(app->store, app->metrics, &app->ended);
+    if (err == 0)
         err = app_new_servers(app);
     if (err == 0)
         err = app_new_api(app);
@@ -399,6 +403,7 @@ int app_run(const struct config *config)
     err = uv_loop_close(&app.loop);
     assert(err == 0); /* every handle was closed above */
     api_free(app.api);
+    ended_free(app.ended);
     metrics_free(app.metrics);
     free(app.static_pods);
     if (app.status == EXIT_OK)

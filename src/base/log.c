@@ -98,7 +98,7 @@ void log_write(enum log_level level, const char *message, const struct log_field
         buf->len = start;
         the_log.dropped++;
     }
-    if (level == LOG_ERROR)
+    if (level == LOG_ERROR || buf->len > LOG_BUFFER_MAX / 2)
         log_flush();
 }
 
@@ -146,7 +146,7 @@ void log_flush(void)
         uint64_t lost = the_log.dropped - the_log.dropped_reported;
 
         the_log.dropped_reported = the_log.dropped;
-        log_warn("log lines were dropped because the reader of the log was too slow",
+        log_warn("log lines were dropped: they came faster than they could be written",
                  log_num("lines", (int64_t)lost));
     }
 }

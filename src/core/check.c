@@ -165,7 +165,9 @@ static bool check_configuration(const struct core *core, char *error, size_t err
 
         if (!pool->is_configured || pool_find(core, core->tiers->tiers[i].name) != pool)
             return VIOLATION("tier %s has no pool", core->tiers->tiers[i].name);
-        if (memcmp(&pool->spec, &core->tiers->tiers[i], sizeof(pool->spec)) != 0)
+        if (pool->spec.target != core->tiers->tiers[i].target ||
+            pool->spec.max_concurrent != core->tiers->tiers[i].max_concurrent ||
+            pool->spec.is_reserved != core->tiers->tiers[i].is_reserved)
             return VIOLATION("pool %s has an old configuration", pool->label);
     }
     MAP_FOR_EACH (node, &core->pools)

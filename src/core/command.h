@@ -187,6 +187,9 @@ struct ended_call {
     enum call_end why;
 };
 
+/* Borrows the call for the duration of the call. */
+typedef void (*call_ended_fn)(void *arg, const struct ended_call *call);
+
 struct name_array {
     const char **names;
     size_t count;

@@ -31,7 +31,6 @@ void core_freep(struct core **core);
  * Every call that ends without being released is told to `fn`, which borrows it and must not use the core.
  * The answers name some of them as well; this is for the log and the metrics, which want them all.
  */
-typedef void (*call_ended_fn)(void *arg, const struct ended_call *call);
 void core_on_ended(struct core *core, call_ended_fn fn, void *arg);
 
 /* Every effect of later commands is reported to `fn`, in order, before core_execute returns. NULL: to nobody.

@@ -6,6 +6,11 @@ int store_execute(struct store *store, const struct command *command, struct are
     return store->ops->execute(store, command, arena, done, arg);
 }
 
+void store_on_ended(struct store *store, call_ended_fn fn, void *arg)
+{
+    store->ops->on_ended(store, fn, arg);
+}
+
 void store_health(const struct store *store, struct store_health *ret_health)
 {
     store->ops->health(store, ret_health);

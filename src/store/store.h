@@ -27,6 +27,12 @@ typedef void (*store_done_fn)(void *arg, int err, const struct result *result);
 int store_execute(struct store *store, const struct command *command, struct arena *arena, store_done_fn done,
                   void *arg) MUST_CHECK;
 
+/*
+ * Every call that ends without being released is told to `fn`, once, by the process that noticed. For the log
+ * and the metrics: it runs while a command is being carried out and must not use the store.
+ */
+void store_on_ended(struct store *store, call_ended_fn fn, void *arg);
+
 struct store_health {
     bool is_ready;      /* would an allocation be answered now? */
     const char *name;   /* "embedded" or "redis" */
@@ -58,6 +64,7 @@ void store_close(struct store *store, store_closed_fn closed, void *arg);
 struct store_ops {
     int (*execute)(struct store *store, const struct command *command, struct arena *arena,
                    store_done_fn done, void *arg);
+    void (*on_ended)(struct store *store, call_ended_fn fn, void *arg);
     void (*health)(const struct store *store, struct store_health *ret_health);
     void (*stats)(const struct store *store, struct store_stats *ret_stats);
     void (*close)(struct store *store, store_closed_fn closed, void *arg);

@@ -43,6 +43,7 @@ void embedded_close_turn(struct embedded *embedded)
     uv_close((uv_handle_t *)&embedded->idle, embedded_handle_closed);
     uv_close((uv_handle_t *)&embedded->sync_timer, embedded_handle_closed);
     uv_close((uv_handle_t *)&embedded->retry_timer, embedded_handle_closed);
+    uv_close((uv_handle_t *)&embedded->awake_timer, embedded_handle_closed);
 }
 
 void embedded_close(struct store *store, store_closed_fn closed, void *arg)

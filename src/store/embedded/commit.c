@@ -42,6 +42,7 @@ void commit_reserve_ahead(struct embedded *embedded)
     } else if (embedded->is_full) {
         embedded->is_full = false;
         embedded->detail[0] = '\0';
+        core_listens_again(embedded->core, embedded_now(embedded));
         log_info("there is space for the log again", log_str("directory", embedded->dir.path));
     }
 }

@@ -244,6 +244,7 @@ static void compaction_repaired(uv_work_t *work, int status)
         embedded->is_dirty = false;
         embedded->failed = 0;
         embedded->detail[0] = '\0';
+        core_listens_again(embedded->core, embedded_now(embedded));
         log_info("the log can be written again", log_str("directory", embedded->dir.path));
     } else {
         log_debug("the log still cannot be written", log_str("error", strerror(-compaction->err)));

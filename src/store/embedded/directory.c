@@ -2,6 +2,7 @@
 
 #include <dirent.h>
 #include <fcntl.h>
+#include <libgen.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <sys/file.h>
@@ -73,6 +74,19 @@ static int directory_lock(struct directory *dir, char *error, size_t error_size)
     return 0;
 }
 
+/* So that a power cut right after the first start does not take the new directory with it. */
+static void directory_sync_parent(const char *path)
+{
+    char *copy = strdup(path);
+    int fd = copy ? open(dirname(copy), O_RDONLY | O_DIRECTORY | O_CLOEXEC) : -1;
+
+    if (fd >= 0) {
+        (void)fsync(fd);
+        close(fd);
+    }
+    free(copy);
+}
+
 int directory_open(struct directory *dir, const char *path, char *error, size_t error_size)
 {
     int r;
@@ -82,7 +96,9 @@ int directory_open(struct directory *dir, const char *path, char *error, size_t 
         snprintf(error, error_size, "out of memory");
         return -ENOMEM;
     }
-    if (mkdir(path, 0700) < 0 && errno != EEXIST) {
+    if (mkdir(path, 0700) == 0) {
+        directory_sync_parent(path);
+    } else if (errno != EEXIST) {
         r = -errno;
         snprintf(error, error_size, "cannot make the data directory %s: %s", path, strerror(-r));
         goto fail;

@@ -1,6 +1,7 @@
 #include "store/embedded/embedded.h"
 
 #include "base/clock.h"
+#include "base/log.h"
 #include "store/embedded/bound.h"
 #include "store/embedded/embedded_internal.h"
 
@@ -12,6 +13,27 @@ uint64_t embedded_now(const struct embedded *embedded)
 struct core *embedded_core(struct store *store)
 {
     return embedded_of(store)->core;
+}
+
+/*
+ * Was the process stopped, or the machine asleep? The timers then run before the sockets are read, and a
+ * sweep must not take everybody for silent whose word is waiting in a socket.
+ */
+static void embedded_notice_pause(struct embedded *embedded, uint64_t now_ms)
+{
+    if (now_ms - embedded->awake_at_ms > EMBEDDED_PAUSE_MS) {
+        log_warn("the process did not run for a while: nobody is taken for silent because of that",
+                 log_num("pause_ms", (int64_t)(now_ms - embedded->awake_at_ms)));
+        core_listens_again(embedded->core, now_ms);
+    }
+    embedded->awake_at_ms = now_ms;
+}
+
+void embedded_awake(uv_timer_t *timer)
+{
+    struct embedded *embedded = timer->data;
+
+    embedded_notice_pause(embedded, embedded_now(embedded));
 }
 
 void embedded_add_record(void *arg, const struct record *record)
@@ -56,11 +78,13 @@ static int embedded_admit(struct embedded *embedded, const struct command *comma
 static int embedded_start(struct embedded *embedded, const struct command *command, struct arena *arena,
                           store_done_fn done, void *arg)
 {
+    uint64_t now_ms = embedded_now(embedded);
     struct pending *pending;
     struct result *result;
 
     if (embedded->is_closing)
         return -ECANCELED;
+    embedded_notice_pause(embedded, now_ms);
     if (!command_only_looks(command->type)) {
         int r = embedded_admit(embedded, command);
 
@@ -77,7 +101,7 @@ static int embedded_start(struct embedded *embedded, const struct command *comma
     pending->result = result;
     pending->done = done;
     pending->arg = arg;
-    pending->err = core_execute(embedded->core, command, embedded_now(embedded), arena, result);
+    pending->err = core_execute(embedded->core, command, now_ms, arena, result);
     list_append(&embedded->gathering.pending, &pending->link);
     embedded_wake(embedded);
     return 0;
@@ -137,6 +161,11 @@ void embedded_checked(uv_check_t *check)
         embedded_turn(embedded);
 }
 
+static void embedded_on_ended(struct store *store, call_ended_fn fn, void *arg)
+{
+    core_on_ended(embedded_of(store)->core, fn, arg);
+}
+
 static void embedded_health(const struct store *store, struct store_health *ret_health)
 {
     const struct embedded *embedded = CONTAINER_OF(store, struct embedded, store);
@@ -157,6 +186,7 @@ static void embedded_stats(const struct store *store, struct store_stats *ret_st
 
 const struct store_ops embedded_ops = {
     .execute = embedded_execute,
+    .on_ended = embedded_on_ended,
     .health = embedded_health,
     .stats = embedded_stats,
     .close = embedded_close,

@@ -17,6 +17,8 @@
 
 enum {
     EMBEDDED_SYNC_EVERY_MS = 1000,
+    EMBEDDED_AWAKE_EVERY_MS = 1000,
+    EMBEDDED_PAUSE_MS = 3000,        /* without a sign of life of our own: we were stopped */
     EMBEDDED_SPACE_RETRY_MS = 500,   /* between attempts to reserve space on a full disk */
     EMBEDDED_REPAIR_RETRY_MS = 1000, /* between attempts to get going again after an error */
     EMBEDDED_SNAPSHOT_RETRY_MS = 30000,
@@ -81,6 +83,7 @@ struct embedded {
 
     uint64_t clock_start_ms;   /* the store's clock when it was opened */
     uint64_t clock_elapsed_ms; /* clock_elapsed_ms() at that moment */
+    uint64_t awake_at_ms;      /* the store's clock when we last ran */
 
     struct pending_pool pool;
     struct batch gathering; /* of this turn, or all since the batch in flight left */
@@ -103,6 +106,7 @@ struct embedded {
     uv_idle_t idle;
     uv_timer_t sync_timer;
     uv_timer_t retry_timer;
+    uv_timer_t awake_timer;
     int handles_open;
 
     struct io_job io;
@@ -135,6 +139,7 @@ void embedded_wake(struct embedded *embedded);
 void embedded_turn(struct embedded *embedded);
 void embedded_checked(uv_check_t *check);
 void embedded_idled(uv_idle_t *idle);
+void embedded_awake(uv_timer_t *timer);
 
 /* commit.c */
 /* Makes sure of space for `len` more bytes of log. 0 or -ENOSPC. */

@@ -190,24 +190,27 @@ static int opening_load(struct embedded *embedded, const struct embedded_setting
 static void opening_start_handles(struct embedded *embedded)
 {
     uv_handle_t *handles[] = {
-        (uv_handle_t *)&embedded->check,
-        (uv_handle_t *)&embedded->idle,
-        (uv_handle_t *)&embedded->sync_timer,
-        (uv_handle_t *)&embedded->retry_timer,
+        (uv_handle_t *)&embedded->check,       (uv_handle_t *)&embedded->idle,
+        (uv_handle_t *)&embedded->sync_timer,  (uv_handle_t *)&embedded->retry_timer,
+        (uv_handle_t *)&embedded->awake_timer,
     };
 
     uv_check_init(embedded->loop, &embedded->check);
     uv_idle_init(embedded->loop, &embedded->idle);
     uv_timer_init(embedded->loop, &embedded->sync_timer);
     uv_timer_init(embedded->loop, &embedded->retry_timer);
+    uv_timer_init(embedded->loop, &embedded->awake_timer);
     for (size_t i = 0; i < ARRAY_LEN(handles); i++)
         handles[i]->data = embedded;
     embedded->handles_open = ARRAY_LEN(handles);
     uv_check_start(&embedded->check, embedded_checked);
+    embedded->awake_at_ms = embedded_now(embedded);
+    uv_timer_start(&embedded->awake_timer, embedded_awake, EMBEDDED_AWAKE_EVERY_MS, EMBEDDED_AWAKE_EVERY_MS);
     /* What waits for an answer keeps the loop alive by the idle handle or by its job; nothing else should. */
     uv_unref((uv_handle_t *)&embedded->check);
     uv_unref((uv_handle_t *)&embedded->sync_timer);
     uv_unref((uv_handle_t *)&embedded->retry_timer);
+    uv_unref((uv_handle_t *)&embedded->awake_timer);
 }
 
 int embedded_open_on(uv_loop_t *loop, const struct embedded_settings *settings, const struct disk *disk,

@@ -4,8 +4,7 @@
 
 const char *call_end_name(enum call_end end)
 {
-    static const char *const names[] = {"lease expired", "pod gone", "pod restarted",
-                                        "left out by heartbeats"};
+    static const char *const names[] = {"lease_expired", "pod_gone", "pod_restarted", "left_out"};
 
     return names[end];
 }

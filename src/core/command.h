@@ -15,9 +15,11 @@ enum {
     SIDS_MAX = 1000,    /* call_sids in one renew or heartbeat */
     PAGE_DEFAULT = 100, /* entries in a page when no limit is given */
     PAGE_MAX = 1000,
-    STEP_LIMIT = 1000,          /* calls ended or pods moved by one sweep or rebalance step */
-    HEARTBEAT_MISSES = 2,       /* heartbeats in a row that must leave a call out before it is ended */
-    HEARTBEAT_YOUNG_MS = 30000, /* a call younger than this is not ended by heartbeats */
+    PAGE_CALLS_MAX = 10000,       /* a page of pods ends early once it names that many calls */
+    PAGE_TEXTS_MAX = 1024 * 1024, /* a page of merchants ends early once their texts have more bytes */
+    STEP_LIMIT = 1000,            /* calls ended or pods moved by one sweep or rebalance step */
+    HEARTBEAT_MISSES = 2,         /* heartbeats in a row that must leave a call out before it is ended */
+    HEARTBEAT_YOUNG_MS = 30000,   /* a call younger than this is not ended by heartbeats */
 };
 
 enum command_type {
@@ -47,6 +49,9 @@ enum command_type {
     COMMAND_TIERS,
     COMMAND_TYPES, /* how many there are */
 };
+
+/* For metrics and logs: "allocate", "pod_seen". */
+const char *command_name(enum command_type type);
 
 static inline bool command_only_looks(enum command_type type)
 {
@@ -158,6 +163,10 @@ struct command {
         struct {
             const char *call_sid;
         } call;
+        struct {
+            size_t limit;       /* 0: PAGE_MAX */
+            const char *cursor; /* NULL or "": from the start; else they come after this id */
+        } merchants;
     };
 };
 
@@ -330,8 +339,10 @@ struct result {
             const struct refusal *refusal; /* OUTCOME_NOT_FOUND: the last one, or NULL */
         } call;
         struct {
-            struct name_array ids;
+            struct name_array ids;   /* sorted */
             struct name_array texts; /* as stored; may be no JSON where somebody else wrote it */
+            uint64_t total;
+            const char *next_cursor; /* "" at the end */
         } merchants;
         struct {
             const char *text;

@@ -134,10 +134,11 @@ int core_pods(struct core *core, const struct command *command, struct arena *ar
     size_t at = pods_after(core, cursor);
     size_t end = at + QUERY_LOOK_MAX < core->pods.count ? at + QUERY_LOOK_MAX : core->pods.count;
     struct pod_info *pods = arena_alloc(arena, limit * sizeof(*pods));
+    size_t calls = 0;
 
     if (!pods)
         return -ENOMEM;
-    for (; at < end && result->pods.count < limit; at++) {
+    for (; at < end && result->pods.count < limit && calls < PAGE_CALLS_MAX; at++) {
         const struct pod *pod = core->pods_by_name[at];
         int rc;
 
@@ -148,6 +149,7 @@ int core_pods(struct core *core, const struct command *command, struct arena *ar
         rc = pod_info(core, pod, arena, &pods[result->pods.count]);
         if (rc)
             return rc;
+        calls += pods[result->pods.count].calls.count;
         result->pods.count++;
     }
     result->pods.pods = pods;
@@ -213,28 +215,52 @@ static int compare_merchants(const void *a, const void *b)
     return strcmp((*merchant_a)->id, (*merchant_b)->id);
 }
 
-int core_merchants(struct core *core, const struct command *command UNUSED, struct arena *arena,
+/* All merchants whose id comes after the cursor, sorted; NULL without memory. */
+static const struct merchant **merchants_after(const struct core *core, const char *cursor,
+                                               struct arena *arena, size_t *ret_count)
+{
+    const struct merchant **sorted = arena_alloc(arena, core->merchants.count * sizeof(*sorted) + 1);
+    size_t count = 0;
+
+    if (!sorted)
+        return NULL;
+    MAP_FOR_EACH (node, &core->merchants) {
+        const struct merchant *merchant = CONTAINER_OF(node, struct merchant, node);
+
+        if (strcmp(merchant->id, cursor) > 0)
+            sorted[count++] = merchant;
+    }
+    qsort(sorted, count, sizeof(*sorted), compare_merchants);
+    *ret_count = count;
+    return sorted;
+}
+
+int core_merchants(struct core *core, const struct command *command, struct arena *arena,
                    struct result *result)
 {
+    const char *cursor = command->merchants.cursor ? command->merchants.cursor : "";
+    size_t limit = page_limit(command->merchants.limit ? command->merchants.limit : PAGE_MAX);
     size_t count = 0;
-    const struct merchant **sorted = arena_alloc(arena, core->merchants.count * sizeof(*sorted) + 1);
+    size_t bytes = 0;
+    size_t at = 0;
+    const struct merchant **sorted = merchants_after(core, cursor, arena, &count);
     int rc = sorted ? 0 : -ENOMEM;
 
     if (rc == 0)
-        rc = name_array_init(&result->merchants.ids, arena, core->merchants.count);
+        rc = name_array_init(&result->merchants.ids, arena, limit);
     if (rc == 0)
-        rc = name_array_init(&result->merchants.texts, arena, core->merchants.count);
+        rc = name_array_init(&result->merchants.texts, arena, limit);
+    for (; rc == 0 && at < count && at < limit && bytes <= PAGE_TEXTS_MAX; at++) {
+        rc = name_array_add(&result->merchants.ids, arena, sorted[at]->id);
+        if (rc == 0)
+            rc = name_array_add(&result->merchants.texts, arena, sorted[at]->text);
+        bytes += strlen(sorted[at]->text);
+    }
     if (rc)
         return rc;
-    MAP_FOR_EACH (node, &core->merchants)
-        sorted[count++] = CONTAINER_OF(node, struct merchant, node);
-    qsort(sorted, count, sizeof(*sorted), compare_merchants);
-    for (size_t i = 0; rc == 0 && i < count; i++) {
-        rc = name_array_add(&result->merchants.ids, arena, sorted[i]->id);
-        if (rc == 0)
-            rc = name_array_add(&result->merchants.texts, arena, sorted[i]->text);
-    }
-    return rc;
+    result->merchants.total = core->merchants.count;
+    result->merchants.next_cursor = at < count ? arena_strdup(arena, sorted[at - 1]->id) : "";
+    return result->merchants.next_cursor ? 0 : -ENOMEM;
 }
 
 int core_merchant(struct core *core, const struct command *command, struct arena *arena,

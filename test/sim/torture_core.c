@@ -106,7 +106,7 @@ static const struct command scenario[] = {
     {.type = COMMAND_POD, .pod = {"pod-c"}},
     {.type = COMMAND_CALLS},
     {.type = COMMAND_CALL, .call = {"CA1"}},
-    {.type = COMMAND_MERCHANTS},
+    {.type = COMMAND_MERCHANTS, .merchants = {.limit = 1}},
     {.type = COMMAND_MERCHANT, .merchant = {"m"}},
     {.type = COMMAND_TIERS},
     {.type = COMMAND_DRAIN, .drain = {"pod-a", 1000}},

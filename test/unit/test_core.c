@@ -953,6 +953,106 @@ static void pages__visit_every_pod_and_every_call_once(void **state UNUSED)
     world_release(&world);
 }
 
+static void merchants__come_in_pages_sorted_by_id(void **state UNUSED)
+{
+    struct command command = {.type = COMMAND_MERCHANTS, .merchants = {.limit = 7}};
+    char last[MERCHANT_ID_MAX + 1] = "";
+    size_t seen = 0;
+    struct world world;
+
+    world_init(&world, NULL);
+    for (int i = 0; i < 50; i++) {
+        char id[16];
+
+        snprintf(id, sizeof(id), "m%d", i);
+        run(&world, &(struct command){.type = COMMAND_MERCHANT_SET,
+                                      .merchant_set = {.merchant_id = id, .text = "{}"}});
+    }
+    do {
+        run(&world, &command);
+        assert_int_equal(world.result.merchants.total, 50);
+        assert_int_equal(world.result.merchants.ids.count, world.result.merchants.texts.count);
+        assert_in_range(world.result.merchants.ids.count, 1, 7);
+        for (size_t i = 0; i < world.result.merchants.ids.count; i++) {
+            assert_true(strcmp(last, world.result.merchants.ids.names[i]) < 0);
+            snprintf(last, sizeof(last), "%s", world.result.merchants.ids.names[i]);
+        }
+        seen += world.result.merchants.ids.count;
+        command.merchants.cursor = world.result.merchants.next_cursor;
+    } while (command.merchants.cursor[0]);
+    assert_int_equal(seen, 50);
+    command = (struct command){.type = COMMAND_MERCHANTS};
+    assert_int_equal(run(&world, &command)->merchants.ids.count, 50);
+    command.merchants.cursor = "z"; /* need not exist */
+    assert_int_equal(run(&world, &command)->merchants.ids.count, 0);
+    assert_string_equal(world.result.merchants.next_cursor, "");
+    world_release(&world);
+}
+
+static void merchants__page_ends_early_when_its_texts_are_long(void **state UNUSED)
+{
+    enum { LONG = MERCHANT_CONFIG_TEXT_MAX, FIT = PAGE_TEXTS_MAX / LONG };
+    struct command command = {.type = COMMAND_MERCHANTS};
+    char text[LONG + 1];
+    struct world world;
+
+    memset(text, ' ', LONG);
+    text[0] = '{';
+    text[LONG - 1] = '}';
+    text[LONG] = '\0';
+    world_init(&world, NULL);
+    for (int i = 0; i < FIT + 10; i++) {
+        char id[16];
+
+        snprintf(id, sizeof(id), "m%d", i);
+        assert_int_equal(run(&world, &(struct command){.type = COMMAND_MERCHANT_SET,
+                                                       .merchant_set = {.merchant_id = id, .text = text}})
+                             ->outcome,
+                         OUTCOME_OK);
+        arena_reset(&world.arena);
+    }
+    assert_int_equal(run(&world, &command)->merchants.ids.count, FIT + 1);
+    command.merchants.cursor = world.result.merchants.next_cursor;
+    assert_int_equal(run(&world, &command)->merchants.ids.count, 9);
+    assert_string_equal(world.result.merchants.next_cursor, "");
+    world_release(&world);
+}
+
+static void pods__page_ends_early_when_it_names_many_calls(void **state UNUSED)
+{
+    enum { PER_POD = 1000, PODS = PAGE_CALLS_MAX / PER_POD + 2 };
+    struct command command = {.type = COMMAND_PODS, .pods = {.state = -1}};
+    struct command call = {.type = COMMAND_ALLOCATE, .allocate = {.merchant_id = "", .provider = ""}};
+    struct world world;
+    char sid[16];
+
+    world_init(&world, "{\"only\":{\"type\":\"shared\",\"target\":100,\"max_concurrent\":1000}}");
+    add_pods(&world, PODS);
+    call.allocate.call_sid = sid;
+    for (int i = 0; i < PODS * PER_POD; i++) {
+        /* Without a look at every invariant: there are too many. */
+        snprintf(sid, sizeof(sid), "CA%d", i);
+        assert_int_equal(core_execute(world.core, &call, world.now_ms, &world.arena, &world.result), 0);
+        assert_int_equal(world.result.outcome, OUTCOME_OK);
+        arena_reset(&world.arena);
+    }
+    assert_int_equal(run(&world, &command)->pods.count, PODS - 2);
+    assert_int_equal(world.result.pods.pods[0].calls.count, PER_POD);
+    assert_int_equal(world.result.pods.total, PODS);
+    command.pods.cursor = world.result.pods.next_cursor;
+    assert_int_equal(run(&world, &command)->pods.count, 2);
+    assert_string_equal(world.result.pods.next_cursor, "");
+    world_release(&world);
+}
+
+static void every_command_has_a_name(void **state UNUSED)
+{
+    for (int i = 0; i < COMMAND_TYPES; i++)
+        assert_non_null(command_name((enum command_type)i));
+    assert_string_equal(command_name(COMMAND_POD_SEEN), "pod_seen");
+    assert_string_equal(command_name(COMMAND_TIERS), "tiers");
+}
+
 static void apply__refuses_what_no_log_of_ours_says(void **state UNUSED)
 {
     struct world world;
@@ -1045,6 +1145,10 @@ int main(void)
         cmocka_unit_test(merchants__choose_their_chain),
         cmocka_unit_test(refusals__are_remembered_up_to_a_limit),
         cmocka_unit_test(pages__visit_every_pod_and_every_call_once),
+        cmocka_unit_test(merchants__come_in_pages_sorted_by_id),
+        cmocka_unit_test(merchants__page_ends_early_when_its_texts_are_long),
+        cmocka_unit_test(pods__page_ends_early_when_it_names_many_calls),
+        cmocka_unit_test(every_command_has_a_name),
         cmocka_unit_test(apply__refuses_what_no_log_of_ours_says),
         cmocka_unit_test(time__never_goes_back),
     };

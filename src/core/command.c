@@ -1,0 +1,32 @@
+#include "core/command.h"
+
+const char *command_name(enum command_type type)
+{
+    static const char *const names[COMMAND_TYPES] = {
+        [COMMAND_ALLOCATE] = "allocate",
+        [COMMAND_RELEASE] = "release",
+        [COMMAND_RENEW] = "renew",
+        [COMMAND_HEARTBEAT] = "heartbeat",
+        [COMMAND_DRAIN] = "drain",
+        [COMMAND_UNDRAIN] = "undrain",
+        [COMMAND_POD_SEEN] = "pod_seen",
+        [COMMAND_POD_GONE] = "pod_gone",
+        [COMMAND_SYNC] = "sync",
+        [COMMAND_SWEEP] = "sweep",
+        [COMMAND_REBALANCE] = "rebalance",
+        [COMMAND_TIERS_SET] = "tiers_set",
+        [COMMAND_MERCHANT_SET] = "merchant_set",
+        [COMMAND_MERCHANT_REMOVE] = "merchant_remove",
+        [COMMAND_STATUS] = "status",
+        [COMMAND_PODS] = "pods",
+        [COMMAND_POD] = "pod",
+        [COMMAND_CALLS] = "calls",
+        [COMMAND_CALL] = "call",
+        [COMMAND_MERCHANTS] = "merchants",
+        [COMMAND_MERCHANT] = "merchant",
+        [COMMAND_TIERS] = "tiers",
+    };
+
+    assert(type < COMMAND_TYPES);
+    return names[type];
+}

@@ -4,6 +4,7 @@
 #include <stdlib.h>
 
 #include "base/map.h"
+#include "store/durations.h"
 
 enum {
     ENDPOINTS_MAX = 64,
@@ -17,35 +18,8 @@ static const int statuses[] = {200, 400, 401, 403, 404, 405, 408, 409, 413, 417,
 static const char *const allocation_names[] = {"success", "existing", "no_pods", "storage_error"};
 static const char *const release_names[] = {"success", "not_found", "storage_error"};
 
-static const char *const operation_names[COMMAND_TYPES] = {
-    [COMMAND_ALLOCATE] = "allocate",
-    [COMMAND_RELEASE] = "release",
-    [COMMAND_RENEW] = "renew",
-    [COMMAND_HEARTBEAT] = "heartbeat",
-    [COMMAND_DRAIN] = "drain",
-    [COMMAND_UNDRAIN] = "undrain",
-    [COMMAND_POD_SEEN] = "pod_seen",
-    [COMMAND_POD_GONE] = "pod_gone",
-    [COMMAND_SYNC] = "sync",
-    [COMMAND_SWEEP] = "sweep",
-    [COMMAND_REBALANCE] = "rebalance",
-    [COMMAND_TIERS_SET] = "tiers_set",
-    [COMMAND_MERCHANT_SET] = "merchant_set",
-    [COMMAND_MERCHANT_REMOVE] = "merchant_remove",
-    [COMMAND_STATUS] = "status",
-    [COMMAND_PODS] = "pods",
-    [COMMAND_POD] = "pod",
-    [COMMAND_CALLS] = "calls",
-    [COMMAND_CALL] = "call",
-    [COMMAND_MERCHANTS] = "merchants",
-    [COMMAND_MERCHANT] = "merchant",
-    [COMMAND_TIERS] = "tiers",
-};
-
 static const double request_bounds[] = {0.0001, 0.00025, 0.0005, 0.001, 0.0025, 0.005, 0.01,
                                         0.025,  0.05,    0.1,    0.25,  0.5,    1,     2.5};
-static const double store_bounds[] = {0.00001, 0.000025, 0.00005, 0.0001, 0.00025, 0.0005, 0.001, 0.0025,
-                                      0.005,   0.01,     0.025,   0.05,   0.1,     0.25,   0.5,   1};
 
 /* The series of one route; made when they are first needed. */
 struct endpoint {
@@ -68,9 +42,9 @@ struct instruments {
     struct metrics_family *request_durations;
     struct metrics_family *allocations;
     struct metrics_family *releases;
-    struct metrics_family *store_durations;
+    struct store_durations store_durations;
     struct metrics_series *drains;
-    struct metrics_series *operations[COMMAND_TYPES];
+    struct metrics_series *tier_errors;
     struct endpoint *endpoints[ENDPOINTS_MAX];
     size_t endpoint_count;
     struct map pools;
@@ -82,8 +56,7 @@ static bool instruments_add_families(struct instruments *instruments, struct met
 {
     static const char *const request_labels[] = {"method", "endpoint", "status"};
     static const char *const pool_labels[] = {"pool", "status"};
-    static const char *const store_labels[] = {"operation"};
-    struct metrics_family *drains;
+    struct metrics_family *drains, *tier_errors;
 
     instruments->requests = metrics_family(metrics, METRICS_COUNTER, "http_requests_total",
                                            "Requests answered.", request_labels, 3, NULL, 0);
@@ -97,15 +70,16 @@ static bool instruments_add_families(struct instruments *instruments, struct met
     instruments->releases =
         metrics_family(metrics, METRICS_COUNTER, "smart_router_releases_total",
                        "Releases asked for, by the pool that the pod came from.", pool_labels, 2, NULL, 0);
-    instruments->store_durations = metrics_family(
-        metrics, METRICS_HISTOGRAM, "smart_router_store_duration_seconds",
-        "Time that the store took to answer.", store_labels, 1, store_bounds, ARRAY_LEN(store_bounds));
     drains = metrics_family(metrics, METRICS_COUNTER, "smart_router_drains_total", "Pods drained by request.",
                             NULL, 0, NULL, 0);
+    tier_errors = metrics_family(metrics, METRICS_COUNTER, "smart_router_tier_config_errors_total",
+                                 "Tier configurations that were refused.", NULL, 0, NULL, 0);
     if (!instruments->requests || !instruments->request_durations || !instruments->allocations ||
-        !instruments->releases || !instruments->store_durations || !drains)
+        !instruments->releases || !drains || !tier_errors ||
+        store_durations_init(&instruments->store_durations, metrics) < 0)
         return false;
     instruments->drains = metrics_series(drains, NULL);
+    instruments->tier_errors = metrics_series(tier_errors, NULL);
     return true;
 }
 
@@ -195,13 +169,14 @@ void instruments_drained(struct instruments *instruments)
     metrics_add(instruments->drains, 1);
 }
 
+void instruments_tiers_refused(struct instruments *instruments)
+{
+    metrics_add(instruments->tier_errors, 1);
+}
+
 void instruments_asked(struct instruments *instruments, enum command_type type, uint64_t duration_ns)
 {
-    struct metrics_series **series = &instruments->operations[type];
-
-    if (!*series)
-        *series = metrics_series(instruments->store_durations, &operation_names[type]);
-    metrics_observe(*series, (double)duration_ns / 1e9);
+    store_durations_observe(&instruments->store_durations, type, duration_ns);
 }
 
 static struct endpoint *instruments_endpoint(struct instruments *instruments, const char *route)

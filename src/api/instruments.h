@@ -38,6 +38,8 @@ struct instruments *instruments_free(struct instruments *instruments);
 void instruments_allocated(struct instruments *instruments, const char *pool, enum allocation_status status);
 void instruments_released(struct instruments *instruments, const char *pool, enum release_status status);
 void instruments_drained(struct instruments *instruments);
+/* Somebody gave tiers that cannot be. */
+void instruments_tiers_refused(struct instruments *instruments);
 
 /* One command took that long in the store. */
 void instruments_asked(struct instruments *instruments, enum command_type type, uint64_t duration_ns);

@@ -6,14 +6,13 @@
 #include "base/log.h"
 #include "manager/task.h"
 
-#define END_REASONS (CALL_END_UNMENTIONED + 1)
-
 struct manager {
     struct manager_settings settings;
     struct pod_seen *static_pods; /* what a sync says */
     struct task reconcile;
     struct task sweep;
     uint64_t sync_started_ns;
+    bool empty_seen;     /* the sync before had no static pods */
     unsigned tasks_left; /* to stop */
     void (*stopped)(void *arg);
     void *stopped_arg;
@@ -21,33 +20,27 @@ struct manager {
     struct metrics_series *zombies_recovered;
     struct metrics_series *sync_seconds;
     struct metrics_series *sweeps;
-    struct metrics_series *calls_ended[END_REASONS];
+    struct store_durations durations;
 };
-
-static void manager_log_ended(struct manager *manager, const struct ended_array *ended)
-{
-    for (size_t i = 0; i < ended->count; i++) {
-        const struct ended_call *call = &ended->calls[i];
-
-        log_warn("call ended", log_str("call_sid", call->call_sid), log_str("pod", call->pod),
-                 log_str("pool", call->pool), log_str("merchant", call->merchant_id),
-                 log_str("reason", call_end_name(call->why)));
-        assert((size_t)call->why < ARRAY_LEN(manager->calls_ended));
-        metrics_add(manager->calls_ended[call->why], 1);
-        if (call->why == CALL_END_EXPIRED)
-            metrics_add(manager->zombies_recovered, 1);
-    }
-}
 
 /*
  * A full sync: the static pods, then rebalancing. With another source the list of static pods is empty, and
  * the sync removes those that an earlier configuration left in the store: nobody vouches for them any more.
+ *
+ * But not at once: somebody may have started the router without its settings by mistake, and the calls of all
+ * those pods would end. The first empty list is passed over; a second one in a row confirms it.
  */
 static void reconcile_begin(void *arg, struct command *ret_command)
 {
     struct manager *manager = arg;
 
     manager->sync_started_ns = clock_elapsed_ns();
+    if (manager->settings.static_pod_count == 0 && !manager->empty_seen) {
+        log_info("no static pods are given: those in the store, if any, stay until the next sync",
+                 log_num("next_sync_ms", (int64_t)manager->settings.reconcile_interval_ms));
+        *ret_command = (struct command){.type = COMMAND_REBALANCE};
+        return;
+    }
     *ret_command = (struct command){
         .type = COMMAND_SYNC,
         .sync = {.source = POD_SOURCE_STATIC,
@@ -65,7 +58,6 @@ static bool reconcile_step(void *arg, const struct result *result, struct comman
             log_info("pods synced", log_num("added", (int64_t)result->sync.added),
                      log_num("removed", (int64_t)result->sync.removed),
                      log_num("changed", (int64_t)result->sync.changed));
-        manager_log_ended(manager, &result->sync.ended);
         *command = (struct command){.type = COMMAND_REBALANCE};
         return true;
     }
@@ -73,6 +65,7 @@ static bool reconcile_step(void *arg, const struct result *result, struct comman
         log_info("pods rebalanced", log_num("moved", (int64_t)result->rebalance.moved));
     if (result->rebalance.more)
         return true;
+    manager->empty_seen = manager->settings.static_pod_count == 0;
     metrics_observe(manager->sync_seconds, (double)(clock_elapsed_ns() - manager->sync_started_ns) / 1e9);
     return false;
 }
@@ -89,7 +82,10 @@ static bool sweep_step(void *arg, const struct result *result, struct command *c
 {
     struct manager *manager = arg;
 
-    manager_log_ended(manager, &result->sweep.ended);
+    for (size_t i = 0; i < result->sweep.ended.count; i++) {
+        if (result->sweep.ended.calls[i].why == CALL_END_EXPIRED)
+            metrics_add(manager->zombies_recovered, 1);
+    }
     for (size_t i = 0; i < result->sweep.gone.count; i++)
         log_warn("pod gone", log_str("pod", result->sweep.gone.names[i]));
     if (result->sweep.recovered > 0)
@@ -108,9 +104,8 @@ static struct metrics_series *manager_counter(struct metrics *metrics, const cha
 static int manager_add_metrics(struct manager *manager, struct metrics *metrics)
 {
     static const double bounds[] = {0.001, 0.005, 0.01, 0.05, 0.1, 0.5, 1, 5, 30};
-    static const char *const reason_label[] = {"reason"};
     static const char *const task_label[] = {"task"};
-    struct metrics_family *sync_seconds, *ended, *failures;
+    struct metrics_family *sync_seconds, *failures;
 
     manager->zombies_recovered =
         manager_counter(metrics, "smart_router_zombies_recovered_total",
@@ -118,20 +113,14 @@ static int manager_add_metrics(struct manager *manager, struct metrics *metrics)
     manager->sweeps = manager_counter(metrics, "smart_router_sweeps_total", "Sweeps begun.");
     sync_seconds = metrics_family(metrics, METRICS_HISTOGRAM, "smart_router_sync_duration_seconds",
                                   "Duration of a full sync of the pods.", NULL, 0, bounds, ARRAY_LEN(bounds));
-    ended = metrics_family(metrics, METRICS_COUNTER, "smart_router_calls_ended_total",
-                           "Calls that ended without being released.", reason_label, 1, NULL, 0);
     failures =
         metrics_family(metrics, METRICS_COUNTER, "smart_router_task_failures_total",
                        "Runs of background tasks that failed and are tried again.", task_label, 1, NULL, 0);
-    if (!manager->zombies_recovered || !manager->sweeps || !sync_seconds || !ended || !failures)
+    if (!manager->zombies_recovered || !manager->sweeps || !sync_seconds || !failures ||
+        store_durations_init(&manager->durations, metrics) < 0)
         return -ENOMEM;
 
     manager->sync_seconds = metrics_series(sync_seconds, NULL);
-    for (int i = 0; i < END_REASONS; i++) {
-        const char *reason = call_end_name((enum call_end)i);
-
-        manager->calls_ended[i] = metrics_series(ended, &reason);
-    }
     manager->reconcile.failures_total = metrics_series(failures, (const char *const[]){"sync"});
     manager->sweep.failures_total = metrics_series(failures, (const char *const[]){"sweep"});
     return 0;
@@ -174,6 +163,7 @@ int manager_new(uv_loop_t *loop, const struct manager_settings *settings, struct
         .step = reconcile_step,
         .arg = manager,
         .store = store,
+        .durations = &manager->durations,
     };
     manager->sweep = (struct task){
         .name = "sweep",
@@ -182,6 +172,7 @@ int manager_new(uv_loop_t *loop, const struct manager_settings *settings, struct
         .step = sweep_step,
         .arg = manager,
         .store = store,
+        .durations = &manager->durations,
     };
     if (manager_copy_pods(manager) < 0 || manager_add_metrics(manager, metrics) < 0) {
         free(manager->static_pods);

@@ -2,6 +2,7 @@
 
 #include <sys/random.h>
 
+#include "base/clock.h"
 #include "base/log.h"
 
 static void task_run(struct task *task);
@@ -87,6 +88,7 @@ static void task_answered(void *arg, int err, const struct result *result)
     bool more = false;
 
     task->is_waiting = false;
+    store_durations_observe(task->durations, task->command.type, clock_elapsed_ns() - task->asked_ns);
     if (err == 0 && result->outcome == OUTCOME_OK)
         more = task->step(task->arg, result, &task->command);
 
@@ -108,6 +110,7 @@ static void task_ask(struct task *task)
     int err;
 
     arena_reset(&task->arena);
+    task->asked_ns = clock_elapsed_ns();
     err = store_execute(task->store, &task->command, &task->arena, task_answered, task);
     if (err < 0)
         task_failed(task, strerror(-err));

@@ -10,6 +10,7 @@
 #include <uv.h>
 
 #include "metrics/metrics.h"
+#include "store/durations.h"
 #include "store/store.h"
 
 enum {
@@ -33,10 +34,12 @@ struct task {
     void *arg;
     struct store *store;
     struct metrics_series *failures_total;
+    struct store_durations *durations; /* borrowed */
 
     uv_timer_t timer;
     struct arena arena; /* emptied after each step */
     struct command command;
+    uint64_t asked_ns;
     unsigned steps;
     unsigned failures; /* in a row */
     bool is_waiting;   /* for the store */

@@ -191,15 +191,6 @@ static bool metric_is(struct fixture *fixture, const char *line)
     return strstr(fixture->text.data, line) != NULL;
 }
 
-static bool ended_metric_is(struct fixture *fixture, enum call_end why, int count)
-{
-    char line[128];
-
-    snprintf(line, sizeof(line), "smart_router_calls_ended_total{reason=\"%s\"} %d\n", call_end_name(why),
-             count);
-    return metric_is(fixture, line);
-}
-
 static int log_count(struct fixture *fixture, const char *needle)
 {
     static char text[64 * 1024];
@@ -251,18 +242,42 @@ static void start__syncs_at_once_and_rebalances(void **state)
     stop(fixture);
 }
 
-static void api_source__forgets_the_static_pods_of_an_earlier_start(void **state)
+static const struct manager_settings no_pods = {
+    .source = POD_SOURCE_API, .cleanup_interval_ms = NEVER_MS, .reconcile_interval_ms = FAST_MS};
+
+static void empty_list__removes_nothing_until_a_second_one_confirms_it(void **state)
 {
     struct fixture *fixture = *state;
-    struct manager_settings settings = calm;
 
-    settings.source = POD_SOURCE_API;
-    settings.static_pod_count = 0;
-    start(fixture, &settings);
-    run_until_asked(fixture, 2);
-    assert_int_equal(fixture->fake.commands[0].type, COMMAND_SYNC);
-    assert_int_equal(fixture->fake.commands[0].sync.source, POD_SOURCE_STATIC);
-    assert_int_equal(fixture->fake.commands[0].sync.count, 0);
+    start(fixture, &no_pods);
+    run_until_asked(fixture, 5);
+    stop(fixture);
+    assert_int_equal(fixture->fake.commands[0].type, COMMAND_REBALANCE);
+    for (size_t i = 1; i < 5; i++) {
+        const struct command *command = &fixture->fake.commands[i];
+
+        assert_int_equal(command->type, i % 2 == 1 ? COMMAND_SYNC : COMMAND_REBALANCE);
+        if (command->type != COMMAND_SYNC)
+            continue;
+        assert_int_equal(command->sync.source, POD_SOURCE_STATIC);
+        assert_int_equal(command->sync.count, 0);
+    }
+    assert_int_equal(log_count(fixture, "no static pods are given"), 1);
+}
+
+static void empty_list__is_not_confirmed_by_a_run_that_failed(void **state)
+{
+    static const struct answer script[] = {
+        {.type = COMMAND_REBALANCE, .err = -EIO},
+        {.type = COMMAND_REBALANCE},
+        {.type = COMMAND_SYNC},
+    };
+    struct fixture *fixture = *state;
+
+    fixture->fake.script = script;
+    fixture->fake.script_len = ARRAY_LEN(script);
+    start(fixture, &no_pods);
+    run_until_asked(fixture, ARRAY_LEN(script));
     stop(fixture);
 }
 
@@ -298,7 +313,7 @@ static void reconcile__comes_again_after_its_interval(void **state)
     stop(fixture);
 }
 
-static void sweep__ends_calls_tells_of_them_and_goes_on(void **state)
+static void sweep__counts_what_it_recovered_and_goes_on(void **state)
 {
     static struct ended_call ended[] = {
         {"CA1", "a", "pool:gold", "acme", CALL_END_EXPIRED},
@@ -323,30 +338,26 @@ static void sweep__ends_calls_tells_of_them_and_goes_on(void **state)
     stop(fixture);
     assert_true(metric_is(fixture, "smart_router_zombies_recovered_total 5\n"));
     assert_true(metric_is(fixture, "smart_router_sweeps_total 1\n"));
-    assert_true(ended_metric_is(fixture, CALL_END_EXPIRED, 1));
-    assert_true(ended_metric_is(fixture, CALL_END_POD_GONE, 1));
-    assert_true(log_has(fixture, "\"call_sid\":\"CA1\",\"pod\":\"a\",\"pool\":\"pool:gold\","
-                                 "\"merchant\":\"acme\",\"reason\":\""));
-    assert_true(log_has(fixture, "\"call_sid\":\"CA2\""));
+    assert_false(log_has(fixture, "CA1")); /* whoever listens to the store tells of the calls */
     assert_true(log_has(fixture, "\"msg\":\"pod gone\",\"pod\":\"b\""));
 }
 
-static void sync__tells_of_the_calls_it_ended(void **state)
+static void durations__of_every_command_are_observed(void **state)
 {
-    static struct ended_call ended[] = {{"CA9", "a", "pool:gold", "", CALL_END_RESTARTED}};
-    const struct answer script[] = {
-        {.type = COMMAND_SYNC, .result.sync = {.changed = 1, .ended = {ended, 1}}},
+    static const struct answer script[] = {
+        {.type = COMMAND_SYNC},
+        {.type = COMMAND_REBALANCE, .result.rebalance.more = true},
+        {.type = COMMAND_REBALANCE, .err = -EIO},
     };
     struct fixture *fixture = *state;
 
     fixture->fake.script = script;
     fixture->fake.script_len = ARRAY_LEN(script);
     start(fixture, &calm);
-    run_until_asked(fixture, 2);
+    run_until_asked(fixture, ARRAY_LEN(script));
     stop(fixture);
-    assert_true(ended_metric_is(fixture, CALL_END_RESTARTED, 1));
-    assert_true(metric_is(fixture, "smart_router_zombies_recovered_total 0\n"));
-    assert_true(log_has(fixture, "\"call_sid\":\"CA9\""));
+    assert_true(metric_is(fixture, "smart_router_store_duration_seconds_count{operation=\"sync\"} 1\n"));
+    assert_true(metric_is(fixture, "smart_router_store_duration_seconds_count{operation=\"rebalance\"} 2\n"));
 }
 
 static void failure__is_counted_and_the_run_begins_again(void **state)
@@ -434,11 +445,12 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         TEST(start__syncs_at_once_and_rebalances),
-        TEST(api_source__forgets_the_static_pods_of_an_earlier_start),
+        TEST(empty_list__removes_nothing_until_a_second_one_confirms_it),
+        TEST(empty_list__is_not_confirmed_by_a_run_that_failed),
+        TEST(durations__of_every_command_are_observed),
         TEST(rebalance__goes_on_while_there_is_more),
         TEST(reconcile__comes_again_after_its_interval),
-        TEST(sweep__ends_calls_tells_of_them_and_goes_on),
-        TEST(sync__tells_of_the_calls_it_ended),
+        TEST(sweep__counts_what_it_recovered_and_goes_on),
         TEST(failure__is_counted_and_the_run_begins_again),
         cmocka_unit_test(backoff__doubles_up_to_the_interval_and_is_spread),
         TEST(stop__waits_for_an_answer_under_way),

@@ -13,29 +13,22 @@ struct config_task {
 };
 
 /*
- * The body as a text that the store can keep and show again. NULL: it cannot be one, and the request has been
- * answered. What the text means is for the store to say.
+ * The body as a text that the store can keep and show again. NULL: it cannot be one, and *ret_error says why.
+ * What the text means is for the store to say.
  */
-static const char *body_text(struct http_request *request, size_t max)
+static const char *body_text(struct http_request *request, size_t max, const char **ret_error)
 {
     struct slice body = http_request_body(request);
-    const char *text;
+    const char *text = NULL;
 
-    if (body.len == 0) {
-        http_respond_error(request, 400, "body is empty, and not a JSON object");
-        return NULL;
-    }
-    if (body.len > max) {
-        http_respond_error(request, 400, "the configuration is too long");
-        return NULL;
-    }
-    if (memchr(body.data, '\0', body.len) || !utf8_is_valid(body)) {
-        http_respond_error(request, 400, "body is not valid UTF-8 text");
-        return NULL;
-    }
-    text = arena_copy(http_request_arena(request), body.data, body.len);
-    if (!text)
-        api_reply_no_memory(request);
+    if (body.len == 0)
+        *ret_error = "body is empty, and not a JSON object";
+    else if (body.len > max)
+        *ret_error = "the configuration is too long";
+    else if (memchr(body.data, '\0', body.len) || !utf8_is_valid(body))
+        *ret_error = "body is not valid UTF-8 text";
+    else
+        text = arena_copy(http_request_arena(request), body.data, body.len);
     return text;
 }
 
@@ -46,7 +39,7 @@ static const char *merchant_of_path(struct http_request *request)
 
     if (!error)
         return id;
-    http_respond_error(request, 400, error);
+    api_refuse(request, 400, error);
     return NULL;
 }
 
@@ -80,6 +73,8 @@ static void api_merchants_stored(struct api_task *task, const struct result *res
             json_slice(&json, text);
     }
     json_object_end(&json);
+    json_put_u64(&json, "total", result->merchants.total);
+    json_put_string(&json, "next_cursor", result->merchants.next_cursor);
     json_object_end(&json);
     api_reply_json(task->request, 200, &buf);
 }
@@ -88,8 +83,16 @@ void api_merchants(struct http_request *request, void *arg)
 {
     struct api_task *task = api_task_new(arg, request, sizeof(*task), api_merchants_stored);
     struct command command = {.type = COMMAND_MERCHANTS};
+    struct params params;
 
-    if (task)
+    if (!task)
+        return;
+    params_read_query(&params, request);
+    command.merchants.limit = params_number(&params, "limit", 1, PAGE_MAX, PAGE_MAX);
+    command.merchants.cursor = params_label(&params, "cursor", "");
+    if (params.error)
+        api_refuse(request, 400, params.error);
+    else
         api_execute(task, &command);
 }
 
@@ -103,7 +106,7 @@ static void api_merchant_stored(struct api_task *task, const struct result *resu
     if (result->outcome == OUTCOME_OK)
         reply_stored_text(task->request, result->merchant.text);
     else
-        api_reply_outcome(task->request, result, MERCHANT_NOT_FOUND);
+        api_refuse_outcome(task->request, result, MERCHANT_NOT_FOUND);
 }
 
 void api_merchant(struct http_request *request, void *arg)
@@ -162,18 +165,23 @@ static void api_merchant_set_stored(struct api_task *task, const struct result *
 void api_merchant_set(struct http_request *request, void *arg)
 {
     const char *id = merchant_of_path(request);
-    const char *text = id ? body_text(request, MERCHANT_CONFIG_TEXT_MAX) : NULL;
-    struct command command = {.type = COMMAND_MERCHANT_SET,
-                              .merchant_set = {.merchant_id = id, .text = text}};
+    struct command command = {.type = COMMAND_MERCHANT_SET, .merchant_set = {.merchant_id = id}};
     struct config_task *config;
+    const char *error = NULL;
 
-    if (!text)
+    if (!id)
         return;
     config = api_task_new(arg, request, sizeof(*config), api_merchant_set_stored);
     if (!config)
         return;
     config->merchant_id = id;
-    api_execute(&config->task, &command);
+    command.merchant_set.text = body_text(request, MERCHANT_CONFIG_TEXT_MAX, &error);
+    if (error)
+        api_refuse(request, 400, error);
+    else if (!command.merchant_set.text)
+        api_reply_no_memory(request);
+    else
+        api_execute(&config->task, &command);
 }
 
 static void api_merchant_remove_stored(struct api_task *task, const struct result *result)
@@ -206,7 +214,7 @@ static void api_tiers_stored(struct api_task *task, const struct result *result)
     if (result->outcome == OUTCOME_OK)
         reply_stored_text(task->request, result->tiers.text);
     else
-        api_reply_outcome(task->request, result, "tiers not found");
+        api_refuse_outcome(task->request, result, "tiers not found");
 }
 
 void api_tiers(struct http_request *request, void *arg)
@@ -218,27 +226,53 @@ void api_tiers(struct http_request *request, void *arg)
         api_execute(task, &command);
 }
 
+/* Logged louder than others: whoever changed the tiers believes in them now, and all calls depend on it. */
+static void note_tiers_refused(struct api *api, struct http_request *request, const char *error)
+{
+    instruments_tiers_refused(api->instruments);
+    log_warn("tiers refused: the configuration before stays", log_str("error", error),
+             log_str("peer", http_request_peer(request)), log_str("request_id", http_request_id(request)));
+}
+
 static void api_tiers_set_stored(struct api_task *task, const struct result *result)
 {
-    struct config_task *config = CONTAINER_OF(task, struct config_task, task);
+    if (result->outcome == OUTCOME_OK) {
+        reply_config_done(CONTAINER_OF(task, struct config_task, task), "tiers configured");
+        return;
+    }
+    note_tiers_refused(task->api, task->request, result->error);
+    api_reply_outcome(task->request, result, "tiers not found");
+}
 
-    if (result->outcome == OUTCOME_OK)
-        reply_config_done(config, "tiers configured");
-    else
-        reply_config_refused(config, result, "tiers not configured");
+/* {} stands for the default tiers where somebody leaves TIER_CONFIG out; whoever sends it here meant some. */
+static bool is_empty_object(struct arena *arena, const char *text)
+{
+    const cJSON *json = json_parse(arena, slice_of(text));
+
+    return cJSON_IsObject(json) && cJSON_GetArraySize(json) == 0;
 }
 
 void api_tiers_set(struct http_request *request, void *arg)
 {
-    const char *text = body_text(request, TIER_CONFIG_TEXT_MAX);
-    struct command command = {.type = COMMAND_TIERS_SET, .tiers_set = {.text = text}};
-    struct config_task *config;
+    struct config_task *config = api_task_new(arg, request, sizeof(*config), api_tiers_set_stored);
+    struct command command = {.type = COMMAND_TIERS_SET};
+    const char *error = NULL;
+    const char *text;
 
-    if (!text)
+    if (!config)
         return;
-    config = api_task_new(arg, request, sizeof(*config), api_tiers_set_stored);
-    if (config)
+    text = body_text(request, TIER_CONFIG_TEXT_MAX, &error);
+    if (text && is_empty_object(http_request_arena(request), text))
+        error = "no tiers are given";
+    command.tiers_set.text = text;
+    if (error) {
+        note_tiers_refused(arg, request, error);
+        http_respond_error(request, 400, error);
+    } else if (!text) {
+        api_reply_no_memory(request);
+    } else {
         api_execute(&config->task, &command);
+    }
 }
 
 static void put_pool_count(struct json_writer *json, const char *tier, const char *what, uint64_t count)

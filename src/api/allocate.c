@@ -147,7 +147,7 @@ static void api_allocate_stored(struct api_task *task, const struct result *resu
     case OUTCOME_NOT_FOUND:
     case OUTCOME_INVALID:
     case OUTCOME_CONFLICT:
-        api_reply_outcome(task->request, result, "not found");
+        api_refuse_outcome(task->request, result, "not found");
         break;
     }
 }
@@ -155,7 +155,7 @@ static void api_allocate_stored(struct api_task *task, const struct result *resu
 static void api_allocate_failed(struct api_task *task, int err)
 {
     allocation_note_failure(CONTAINER_OF(task, struct allocation, task), err);
-    api_reply_unavailable(task->request);
+    api_reply_failure(task->request, err);
 }
 
 void api_allocate(struct http_request *request, void *arg)
@@ -176,7 +176,7 @@ void api_allocate(struct http_request *request, void *arg)
                     PROVIDER_MAX);
     allocation_read(allocation, &params);
     if (params.error)
-        http_respond_error(request, 400, params.error);
+        api_refuse(request, 400, params.error);
     else
         allocation_start(allocation);
 }

@@ -11,7 +11,7 @@ struct route {
     const char *method;
     const char *pattern;
     http_handler_fn handler;
-    /* Its continuation logs what happened, so the request needs no line of its own. */
+    /* Its continuation logs what it did, so the request needs no line of its own. */
     bool logs_itself;
 };
 
@@ -96,37 +96,61 @@ void api_set_leader(struct api *api, bool is_leader, const char *leader)
     snprintf(api->leader, sizeof(api->leader), "%s", leader);
 }
 
-static bool route_logs_itself(const char *pattern, struct slice method)
+static bool is_probe(const char *pattern)
 {
-    for (size_t i = 0; i < ARRAY_LEN(api_routes); i++) {
-        if (strcmp(api_routes[i].pattern, pattern) == 0 && slice_equals(method, api_routes[i].method))
-            return api_routes[i].logs_itself;
+    for (size_t i = 0; i < ARRAY_LEN(probe_routes); i++) {
+        if (strcmp(probe_routes[i].pattern, pattern) == 0)
+            return true;
     }
     return false;
 }
 
-/* Did a continuation write a line? What is refused before the store is asked has these other statuses. */
-static bool is_logged(const char *pattern, struct slice method, int status)
+static const struct route *route_find(const char *pattern, struct slice method)
 {
-    return (status == 200 || status == 404 || status == 409 || status == 503) &&
-           route_logs_itself(pattern, method);
+    for (size_t i = 0; i < ARRAY_LEN(api_routes); i++) {
+        if (strcmp(api_routes[i].pattern, pattern) == 0 &&
+            slice_equals(slice_equals(method, "HEAD") ? SLICE("GET") : method, api_routes[i].method))
+            return &api_routes[i];
+    }
+    return NULL;
 }
 
-static void api_request_log(struct http_request *request, int status, uint64_t duration_ns)
+/* The server itself refuses a path whose parameter hides a NUL: its route is known, but it has no value. */
+static bool has_its_parameter(const struct http_request *request, const char *pattern)
 {
-    /* A probe that is told "not ready" is no news: what made it so has been logged. */
-    bool is_failure = status >= 500 && status != 503;
-    enum log_level level = is_failure ? LOG_WARN : LOG_DEBUG;
-    struct slice method = http_request_method(request);
-    struct slice path = http_request_path(request);
-    struct arena *arena = http_request_arena(request);
+    const char *brace = strchr(pattern, '{');
+    char name[16];
 
-    if (!log_enabled(level) || is_logged(http_request_route(request), method, status))
+    if (!brace)
+        return true;
+    snprintf(name, sizeof(name), "%.*s", (int)strcspn(brace + 1, "}"), brace + 1);
+    return http_request_param(request, name) != NULL;
+}
+
+/*
+ * What nobody has logged yet. A handler that refuses says so itself, with the reason (api_refuse); what is
+ * left is what the server refused before any handler, answers that failed, and at debug what went well.
+ * A 503 is no news either: what made it so has been logged.
+ */
+static void api_request_log(struct http_request *request, int status)
+{
+    const char *pattern = http_request_route(request);
+    bool is_refusal = (status >= 400 && status < 500) || status == 505;
+    const struct route *route;
+    bool was_handled;
+
+    if (status < 400 && !log_enabled(LOG_DEBUG))
         return;
-    LOG_AT(level, "request", log_str("method", arena_copy(arena, method.data, method.len)),
-           log_str("path", arena_copy(arena, path.data, path.len)), log_num("status", status),
-           log_str("peer", http_request_peer(request)), log_str("request_id", http_request_id(request)),
-           log_num("duration_us", (int64_t)(duration_ns / 1000)));
+    route = route_find(pattern, http_request_method(request));
+    was_handled = route && has_its_parameter(request, pattern);
+    if (is_probe(pattern))
+        api_log_request(request, status == 500 ? LOG_WARN : LOG_DEBUG, "request", status, NULL);
+    else if (is_refusal && !was_handled)
+        api_log_refused(request, status, NULL);
+    else if (status >= 500 && !(status == 503 && was_handled) && !is_refusal)
+        api_log_request(request, LOG_WARN, "request failed", status, NULL);
+    else if (!is_refusal && !(was_handled && route->logs_itself && status != 0))
+        api_log_request(request, LOG_DEBUG, "request", status, NULL);
 }
 
 static void api_request_done(struct http_request *request, void *arg)
@@ -137,7 +161,7 @@ static void api_request_done(struct http_request *request, void *arg)
 
     instruments_answered(api->instruments, http_request_route(request), http_request_method(request), status,
                          duration_ns);
-    api_request_log(request, status, duration_ns);
+    api_request_log(request, status);
 }
 
 static int api_add_routes(struct api *api, struct http_server *server, const struct route *routes,

@@ -14,7 +14,7 @@ struct api; /* opaque: see api_internal.h */
 
 /* All strings are borrowed and must stay. */
 struct api_settings {
-    const char *base_url;        /* VOICE_AGENT_BASE_URL */
+    const char *base_url;        /* VOICE_AGENT_BASE_URL, without a slash at its end */
     const char *ws_url_template; /* WS_URL_TEMPLATE; valid, see api_check_template */
     const char *busy_message;
     const char *fallback_ws_url; /* "" if there is none */

@@ -12,6 +12,7 @@
 #include "api/instruments.h"
 #include "api/ws_url.h"
 #include "base/json.h"
+#include "base/log.h"
 
 enum {
     API_ANSWER_MAX = 4 * 1024 * 1024, /* the largest answer: a page of pods with all their calls */
@@ -70,12 +71,24 @@ void api_reply_begin(struct http_request *request, struct strbuf *buf, struct js
 void api_reply(struct http_request *request, int status, const char *content_type, const struct strbuf *buf);
 void api_reply_json(struct http_request *request, int status, const struct strbuf *buf);
 void api_reply_no_memory(struct http_request *request);
-void api_reply_unavailable(struct http_request *request); /* 503: the store cannot answer */
-/* OUTCOME_INVALID: 400, OUTCOME_CONFLICT: 409, with the store's own sentence; else 404 with `not_found`. */
+/* 503: the store cannot answer. -ENOMEM: its answer is too large, which is a 500. */
+void api_reply_failure(struct http_request *request, int err);
+/*
+ * OUTCOME_INVALID: 400, OUTCOME_CONFLICT: 409, with the store's own sentence; else 404 with `not_found`. Not
+ * logged: for those who have logged more than api_refuse knows.
+ */
 void api_reply_outcome(struct http_request *request, const struct result *result, const char *not_found);
 void api_put_names(struct json_writer *json, const char *key, const struct name_array *names);
-/* One line for each call that ended without being released. */
-void api_log_ended(const struct api_task *task, const struct ended_array *ended);
+
+/*
+ * Whoever answers with 4xx logs it, with its reason. So a handler uses these, unless it has written a line of
+ * its own; what the server refuses before any handler is logged in api.c.
+ */
+void api_refuse(struct http_request *request, int status, const char *error);
+void api_refuse_outcome(struct http_request *request, const struct result *result, const char *not_found);
+void api_log_refused(struct http_request *request, int status, const char *error);
+void api_log_request(struct http_request *request, enum log_level level, const char *message, int status,
+                     const char *error);
 
 /* refusal.c: what stood in the way of each pool: as JSON, and as a line for the log. */
 void api_put_refusal(struct json_writer *json, const char *key, const struct refusal *refusal);

@@ -56,7 +56,7 @@ static void api_release_failed(struct api_task *task, int err)
     log_warn("call not released: the store cannot answer", log_str("call_sid", release->call_sid),
              log_str("cause", strerror(-err)), log_str("request_id", http_request_id(task->request)),
              log_num("duration_us", api_task_us(task)));
-    api_reply_unavailable(task->request);
+    api_reply_failure(task->request, err);
 }
 
 void api_release(struct http_request *request, void *arg)
@@ -72,7 +72,7 @@ void api_release(struct http_request *request, void *arg)
     params_read_json(&params, request);
     release->call_sid = params_call_sid(&params, "call_sid");
     if (params.error) {
-        http_respond_error(request, 400, params.error);
+        api_refuse(request, 400, params.error);
         return;
     }
     /* The reason is for the log only: no release may fail because of it. */
@@ -95,7 +95,7 @@ static void api_renew_stored(struct api_task *task, const struct result *result)
     struct strbuf buf;
 
     if (result->outcome != OUTCOME_OK || (renewal->count == 1 && result->renew.renewed.count == 0)) {
-        api_reply_outcome(task->request, result, CALL_NOT_FOUND);
+        api_refuse_outcome(task->request, result, CALL_NOT_FOUND);
         return;
     }
     api_reply_begin(task->request, &buf, &json);
@@ -132,7 +132,7 @@ void api_renew(struct http_request *request, void *arg)
         params_fail(&params, "give call_sid or call_sids, not both");
     }
     if (params.error) {
-        http_respond_error(request, 400, params.error);
+        api_refuse(request, 400, params.error);
         return;
     }
     renewal->count = command.renew.count;
@@ -156,7 +156,7 @@ static void api_calls_stored(struct api_task *task, const struct result *result)
     struct strbuf buf;
 
     if (result->outcome != OUTCOME_OK) {
-        api_reply_outcome(task->request, result, CALL_NOT_FOUND);
+        api_refuse_outcome(task->request, result, CALL_NOT_FOUND);
         return;
     }
     api_reply_begin(task->request, &buf, &json);
@@ -186,7 +186,7 @@ void api_calls(struct http_request *request, void *arg)
     command.calls.limit = params_number(&params, "limit", 1, PAGE_MAX, PAGE_DEFAULT);
     command.calls.cursor = params_label(&params, "cursor", "");
     if (params.error)
-        http_respond_error(request, 400, params.error);
+        api_refuse(request, 400, params.error);
     else
         api_execute(task, &command);
 }
@@ -197,13 +197,14 @@ static void api_call_stored(struct api_task *task, const struct result *result)
     struct strbuf buf;
 
     if (result->outcome != OUTCOME_OK && (result->outcome != OUTCOME_NOT_FOUND || !result->call.refusal)) {
-        api_reply_outcome(task->request, result, CALL_NOT_FOUND);
+        api_refuse_outcome(task->request, result, CALL_NOT_FOUND);
         return;
     }
     api_reply_begin(task->request, &buf, &json);
     if (result->outcome == OUTCOME_OK) {
         put_call(&json, &result->call.call);
     } else {
+        api_log_refused(task->request, 404, CALL_NOT_FOUND);
         json_put_bool(&json, "success", false);
         json_put_string(&json, "error", CALL_NOT_FOUND);
         json_put_string(&json, "code", "not_found");
@@ -221,7 +222,7 @@ void api_call(struct http_request *request, void *arg)
     struct api_task *task;
 
     if (error) {
-        http_respond_error(request, 400, error);
+        api_refuse(request, 400, error);
         return;
     }
     task = api_task_new(arg, request, sizeof(*task), api_call_stored);

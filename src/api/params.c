@@ -8,6 +8,7 @@
 enum { PARAMS_ERROR_MAX = 512 };
 
 #define SID_RULE "may have only A-Z a-z 0-9 . _ : @ + = -, and at most 128 characters"
+#define ADDRESS_RULE "must be host:port, [v6]:port or a host, of at most 255 characters"
 #define POD_RULE "must be a DNS label: lower-case letters, digits and inner hyphens, at most 63 characters"
 
 void params_fail(struct params *params, const char *format, ...)
@@ -160,6 +161,11 @@ const char *params_call_sid(struct params *params, const char *name)
 const char *params_pod_name(struct params *params)
 {
     return params_required(params, "pod_name", name_is_pod, POD_RULE);
+}
+
+const char *params_address(struct params *params)
+{
+    return params_required(params, "address", name_is_address, ADDRESS_RULE);
 }
 
 const char *params_merchant(struct params *params)

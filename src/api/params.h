@@ -39,6 +39,8 @@ const char *params_call_sid(struct params *params, const char *name);
 const char *params_merchant(struct params *params);
 /* Required: pod_name. NULL if it is wrong. */
 const char *params_pod_name(struct params *params);
+/* Required: address. NULL if it is wrong. */
+const char *params_address(struct params *params);
 /* A text of at most API_TEXT_MAX bytes without control characters; `otherwise` if absent or empty. */
 const char *params_label(struct params *params, const char *name, const char *otherwise);
 /* A whole number from `min` to `max`, in a JSON body or in the query; `otherwise` if absent. */

@@ -24,7 +24,7 @@ static void api_pods_stored(struct api_task *task, const struct result *result)
     struct strbuf buf;
 
     if (result->outcome != OUTCOME_OK) {
-        api_reply_outcome(task->request, result, POD_NOT_FOUND);
+        api_refuse_outcome(task->request, result, POD_NOT_FOUND);
         return;
     }
     api_reply_begin(task->request, &buf, &json);
@@ -61,14 +61,10 @@ static int params_state(struct params *params)
 static const char *params_tier(struct params *params)
 {
     const char *tier = params_text(params, "tier");
-    const size_t prefix_len = strlen(MERCHANT_POOL_PREFIX);
-    size_t len;
 
     if (!tier || tier[0] == '\0')
         return NULL;
-    len = strlen(tier);
-    if (!name_is_tier(tier, len) && (strncmp(tier, MERCHANT_POOL_PREFIX, prefix_len) != 0 ||
-                                     !name_is_merchant_id(tier + prefix_len, len - prefix_len)))
+    if (!name_is_pool(tier, strlen(tier)))
         params_fail(params, "tier must be the name of a tier, or merchant: and a merchant_id");
     return tier;
 }
@@ -87,7 +83,7 @@ void api_pods(struct http_request *request, void *arg)
     command.pods.limit = params_number(&params, "limit", 1, PAGE_MAX, PAGE_DEFAULT);
     command.pods.cursor = params_label(&params, "cursor", "");
     if (params.error)
-        http_respond_error(request, 400, params.error);
+        api_refuse(request, 400, params.error);
     else
         api_execute(task, &command);
 }
@@ -100,7 +96,7 @@ static const char *pod_of_path(struct http_request *request)
 
     if (!error)
         return pod;
-    http_respond_error(request, 400, error);
+    api_refuse(request, 400, error);
     return NULL;
 }
 
@@ -110,7 +106,7 @@ static void api_pod_stored(struct api_task *task, const struct result *result)
     struct strbuf buf;
 
     if (result->outcome != OUTCOME_OK) {
-        api_reply_outcome(task->request, result, POD_NOT_FOUND);
+        api_refuse_outcome(task->request, result, POD_NOT_FOUND);
         return;
     }
     api_reply_begin(task->request, &buf, &json);
@@ -190,7 +186,7 @@ void api_drain(struct http_request *request, void *arg)
     command.drain.pod = pod_task->pod;
     command.drain.ttl_ms = params_number(&params, "ttl_seconds", 1, DRAIN_SECONDS_MAX, 0) * 1000;
     if (params.error)
-        http_respond_error(request, 400, params.error);
+        api_refuse(request, 400, params.error);
     else
         api_execute(&pod_task->task, &command);
 }
@@ -233,7 +229,7 @@ void api_undrain(struct http_request *request, void *arg)
     pod_task->pod = params_pod_name(&params);
     command.undrain.pod = pod_task->pod;
     if (params.error)
-        http_respond_error(request, 400, params.error);
+        api_refuse(request, 400, params.error);
     else
         api_execute(&pod_task->task, &command);
 }
@@ -251,7 +247,6 @@ static void api_pod_register_stored(struct api_task *task, const struct result *
     }
     log_pod_event(pod_task, result->pod_seen.is_new ? "pod registered" : "pod registered again",
                   result->pod_seen.tier);
-    api_log_ended(task, &result->pod_seen.ended);
     api_reply_begin(task->request, &buf, &json);
     json_put_bool(&json, "success", true);
     json_put_string(&json, "pod_name", pod_task->pod);
@@ -273,12 +268,7 @@ void api_pod_register(struct http_request *request, void *arg)
     params_read_json(&params, request);
     pod_task->pod = params_pod_name(&params);
     pod->name = pod_task->pod;
-    pod->address = params_text(&params, "address");
-    if (!pod->address)
-        pod->address = "";
-    if (!name_is_address(pod->address, strlen(pod->address)))
-        params_fail(&params, "address must be host:port, [v6]:port or a host, of at most %d characters",
-                    ADDRESS_MAX);
+    pod->address = params_address(&params);
     pod->incarnation = params_text(&params, "incarnation");
     if (pod->incarnation && !name_is_incarnation(pod->incarnation, strlen(pod->incarnation)))
         params_fail(&params, "incarnation must have 1 to %d printable characters without spaces",
@@ -287,7 +277,7 @@ void api_pod_register(struct http_request *request, void *arg)
     pod->source = POD_SOURCE_API;
     pod->is_ready = true;
     if (params.error)
-        http_respond_error(request, 400, params.error);
+        api_refuse(request, 400, params.error);
     else
         api_execute(&pod_task->task, &command);
 }
@@ -302,7 +292,6 @@ static void api_pod_delete_stored(struct api_task *task, const struct result *re
         return;
     }
     log_pod_event(pod_task, "pod removed", NULL);
-    api_log_ended(task, &result->pod_gone.ended);
     reply_pod_done(pod_task);
 }
 
@@ -334,7 +323,6 @@ static void log_heartbeat(const struct pod_task *pod_task, const struct result *
         log_warn("pod claims a call that it cannot have", log_str("call_sid", conflicts->names[i]),
                  log_str("pod", pod_task->pod),
                  log_str("request_id", http_request_id(pod_task->task.request)));
-    api_log_ended(&pod_task->task, &result->heartbeat.ended);
 }
 
 static void api_pod_heartbeat_stored(struct api_task *task, const struct result *result)
@@ -344,7 +332,7 @@ static void api_pod_heartbeat_stored(struct api_task *task, const struct result 
     struct strbuf buf;
 
     if (result->outcome != OUTCOME_OK) {
-        api_reply_outcome(task->request, result, POD_NOT_FOUND);
+        api_refuse_outcome(task->request, result, POD_NOT_FOUND);
         return;
     }
     log_heartbeat(pod_task, result);
@@ -379,7 +367,7 @@ void api_pod_heartbeat(struct http_request *request, void *arg)
     if (!params_call_sids(&params, "call_sids", &command.heartbeat.call_sids, &command.heartbeat.count))
         params_fail(&params, "call_sids is required");
     if (params.error)
-        http_respond_error(request, 400, params.error);
+        api_refuse(request, 400, params.error);
     else
         api_execute(&pod_task->task, &command);
 }

@@ -1,12 +1,5 @@
 #include "api/api_internal.h"
 
-static const char *step_name(const struct refusal_step *step)
-{
-    const char *prefix = "pool:";
-
-    return strncmp(step->pool, prefix, strlen(prefix)) == 0 ? step->pool + strlen(prefix) : step->pool;
-}
-
 void api_put_refusal(struct json_writer *json, const char *key, const struct refusal *refusal)
 {
     json_key(json, key);
@@ -18,7 +11,7 @@ void api_put_refusal(struct json_writer *json, const char *key, const struct ref
         const struct refusal_step *step = &refusal->steps[i];
 
         json_object_begin(json);
-        json_put_string(json, "pool", step_name(step));
+        json_put_string(json, "pool", name_of_pool_label(step->pool));
         json_put_bool(json, "is_configured", step->is_configured);
         json_put_u64(json, "pods", step->pods);
         for (int state = 0; state < POD_STATES; state++)
@@ -33,7 +26,7 @@ static void write_step(struct strbuf *buf, const struct refusal_step *step)
 {
     const char *separator = "";
 
-    strbuf_append_str(buf, step_name(step));
+    strbuf_append_str(buf, name_of_pool_label(step->pool));
     strbuf_append_str(buf, ": ");
     if (!step->is_configured) {
         strbuf_append_str(buf, "not configured");

@@ -1,4 +1,5 @@
 #include "api/api_internal.h"
+#include "base/clock.h"
 #include "base/log.h"
 
 void api_reply_begin(struct http_request *request, struct strbuf *buf, struct json_writer *json)
@@ -26,28 +27,76 @@ void api_reply_json(struct http_request *request, int status, const struct strbu
     api_reply(request, status, "application/json", buf);
 }
 
-void api_reply_unavailable(struct http_request *request)
+void api_log_request(struct http_request *request, enum log_level level, const char *message, int status,
+                     const char *error)
+{
+    struct slice method = http_request_method(request);
+    struct slice path = http_request_path(request);
+    struct arena *arena = http_request_arena(request);
+
+    if (!log_enabled(level))
+        return;
+    LOG_AT(level, message, log_str("method", arena_copy(arena, method.data, method.len)),
+           log_str("path", arena_copy(arena, path.data, path.len)), log_num("status", status),
+           log_str("error", error), log_str("peer", http_request_peer(request)),
+           log_str("request_id", http_request_id(request)),
+           log_num("duration_us", (int64_t)((clock_elapsed_ns() - http_request_started_ns(request)) / 1000)));
+}
+
+void api_log_refused(struct http_request *request, int status, const char *error)
+{
+    api_log_request(request, LOG_INFO, "request refused", status, error);
+}
+
+void api_refuse(struct http_request *request, int status, const char *error)
+{
+    api_log_refused(request, status, error);
+    http_respond_error(request, status, error);
+}
+
+static void api_reply_unavailable(struct http_request *request)
 {
     http_response_header(request, "Retry-After", "1");
     http_respond(request, 503, "application/json",
                  SLICE("{\"success\":false,\"error\":\"store unavailable\",\"code\":\"unavailable\"}"));
 }
 
-void api_reply_outcome(struct http_request *request, const struct result *result, const char *not_found)
+void api_reply_failure(struct http_request *request, int err)
+{
+    if (err == -ENOMEM)
+        api_reply_no_memory(request);
+    else
+        api_reply_unavailable(request);
+}
+
+static int outcome_status(const struct result *result)
 {
     switch (result->outcome) {
     case OUTCOME_INVALID:
-        http_respond_error(request, 400, result->error);
-        break;
+        return 400;
     case OUTCOME_CONFLICT:
-        http_respond_error(request, 409, result->error);
-        break;
+        return 409;
     case OUTCOME_NOT_FOUND:
     case OUTCOME_OK:
     case OUTCOME_NO_PODS:
-        http_respond_error(request, 404, not_found);
         break;
     }
+    return 404;
+}
+
+static const char *outcome_error(const struct result *result, const char *not_found)
+{
+    return outcome_status(result) == 404 ? not_found : result->error;
+}
+
+void api_reply_outcome(struct http_request *request, const struct result *result, const char *not_found)
+{
+    http_respond_error(request, outcome_status(result), outcome_error(result, not_found));
+}
+
+void api_refuse_outcome(struct http_request *request, const struct result *result, const char *not_found)
+{
+    api_refuse(request, outcome_status(result), outcome_error(result, not_found));
 }
 
 void api_put_names(struct json_writer *json, const char *key, const struct name_array *names)
@@ -57,16 +106,4 @@ void api_put_names(struct json_writer *json, const char *key, const struct name_
     for (size_t i = 0; i < names->count; i++)
         json_string(json, names->names[i]);
     json_array_end(json);
-}
-
-void api_log_ended(const struct api_task *task, const struct ended_array *ended)
-{
-    for (size_t i = 0; i < ended->count; i++) {
-        const struct ended_call *call = &ended->calls[i];
-
-        log_warn("call ended", log_str("call_sid", call->call_sid), log_str("pod", call->pod),
-                 log_str("pool", call->pool), log_str("merchant", call->merchant_id),
-                 log_str("reason", call_end_name(call->why)),
-                 log_str("request_id", http_request_id(task->request)));
-    }
 }

@@ -31,10 +31,12 @@ static void api_fail(struct api_task *task, int err)
         task->failed(task, err);
         return;
     }
-    log_warn("store cannot answer", log_str("route", http_request_route(task->request)),
-             log_str("cause", strerror(-err)), log_str("request_id", http_request_id(task->request)),
-             log_num("duration_us", api_task_us(task)));
-    api_reply_unavailable(task->request);
+    /* -ENOMEM: more was asked for than fits; that 500 is logged like any other. */
+    if (err != -ENOMEM)
+        log_warn("store cannot answer", log_str("route", http_request_route(task->request)),
+                 log_str("cause", strerror(-err)), log_str("request_id", http_request_id(task->request)),
+                 log_num("duration_us", api_task_us(task)));
+    api_reply_failure(task->request, err);
 }
 
 static void api_execute_stored(void *arg, int err, const struct result *result)

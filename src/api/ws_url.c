@@ -123,17 +123,6 @@ bool api_check_template(const char *ws_url_template, char *error, size_t error_s
     return ws_url_parse(ws_url_template, NULL, error, error_size);
 }
 
-/* "{base}/ws" with a base that ends in a slash must not give two of them. */
-static struct slice ws_url_base(const char *base_url, const struct ws_url_piece *next)
-{
-    struct slice base = slice_of(base_url);
-
-    while (next && next->field == FIELD_TEXT && next->text.data[0] == '/' && base.len > 0 &&
-           base.data[base.len - 1] == '/')
-        base.len--;
-    return base;
-}
-
 int ws_url_new(const char *url_template, const char *base_url, struct ws_url **ret_url)
 {
     struct ws_url *url = calloc(1, sizeof(*url));
@@ -153,7 +142,7 @@ int ws_url_new(const char *url_template, const char *base_url, struct ws_url **r
     }
     for (size_t i = 0; i < url->count; i++) {
         if (url->pieces[i].field == FIELD_BASE)
-            url->pieces[i].text = ws_url_base(url->base_url, i + 1 < url->count ? &url->pieces[i + 1] : NULL);
+            url->pieces[i].text = slice_of(url->base_url);
     }
     *ret_url = url;
     return 0;

@@ -25,7 +25,7 @@ struct ws_url_values {
     const char *merchant;
 };
 
-/* Copies what it needs. 0; -EINVAL: not a valid template; -ENOMEM. */
+/* Copies what it needs. `base_url` is {base}, as it is. 0; -EINVAL: not a valid template; -ENOMEM. */
 int ws_url_new(const char *url_template, const char *base_url, struct ws_url **ret_url) MUST_CHECK;
 
 /* Accepts NULL; always returns NULL. */

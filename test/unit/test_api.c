@@ -19,7 +19,12 @@
 #include "base/clock.h"
 #include "base/log.h"
 
-enum { ROUTES_MAX = 64 };
+enum {
+    ROUTES_MAX = 64,
+    LOG_TEXT_MAX = 4096,
+};
+
+static int nowhere; /* /dev/null: the failures are part of the tests */
 
 /* The stand-in for the server: routes, and one request at a time. */
 struct http_server {
@@ -228,11 +233,11 @@ static void world_release(struct world *world)
     metrics_free(world->metrics);
 }
 
-/* Runs one request to its end; a POST if there is a body, else a GET. */
-static void ask(struct world *world, const char *pattern, const char *query, const char *body)
+/* Runs one request to its end. */
+static void ask_as(struct world *world, const char *method, const char *pattern, const char *query,
+                   const char *body)
 {
     struct http_request *request = &world->request;
-    const char *method = body ? "POST" : "GET";
     struct arena arena = request->arena;
     size_t i = 0;
 
@@ -257,6 +262,24 @@ static void ask(struct world *world, const char *pattern, const char *query, con
     }
     assert_int_equal(request->answers, 1);
     world->server.done(request, world->server.done_arg);
+}
+
+/* A POST if there is a body, else a GET. */
+static void ask(struct world *world, const char *pattern, const char *query, const char *body)
+{
+    ask_as(world, body ? "POST" : "GET", pattern, query, body);
+}
+
+/* A request that the server itself answered. */
+static void refuse(struct world *world, const char *method, const char *route, const char *param, int status)
+{
+    world->request.method = method;
+    world->request.path = "/path";
+    world->request.route = route;
+    world->request.param = param;
+    world->request.status = status;
+    world->request.started_ns = clock_elapsed_ns();
+    world->server.done(&world->request, world->server.done_arg);
 }
 
 static void assert_answer(const struct world *world, int status, const char *part)
@@ -314,7 +337,7 @@ static void every_route__a_store_that_fails_is_unavailable(void **state UNUSED)
         {"/api/v1/renew", SID_BODY},
         {"/api/v1/drain", "{\"pod_name\":\"p\"}"},
         {"/api/v1/undrain", "{\"pod_name\":\"p\"}"},
-        {"/api/v1/pods", "{\"pod_name\":\"p\"}"},
+        {"/api/v1/pods", "{\"pod_name\":\"p\",\"address\":\"h:1\"}"},
         {"/api/v1/pod/{name}/heartbeat", "{\"call_sids\":[]}"},
     };
     struct world world;
@@ -388,6 +411,34 @@ static void webhooks__body_wins_for_the_call_and_query_for_the_rest(void **state
     world_release(&world);
 }
 
+/* What is logged until log_end goes to a file of its own. */
+static FILE *log_begin(enum log_level level)
+{
+    FILE *file = tmpfile();
+
+    assert_non_null(file);
+    log_flush();
+    log_configure(level, LOG_JSON);
+    log_set_fd(fileno(file));
+    return file;
+}
+
+static void log_end(FILE *file, char text[LOG_TEXT_MAX])
+{
+    log_flush();
+    log_configure(LOG_WARN, LOG_JSON);
+    log_set_fd(nowhere);
+    rewind(file);
+    text[fread(text, 1, LOG_TEXT_MAX - 1, file)] = '\0';
+    fclose(file);
+}
+
+static void assert_one_line(const char *text, const char *part)
+{
+    if (!strstr(text, part) || strchr(text, '\n') != strrchr(text, '\n'))
+        fail_msg("logged %s", text);
+}
+
 static void allocate__refusal_is_logged_with_what_stood_in_the_way(void **state UNUSED)
 {
     struct refusal_step steps[] = {
@@ -400,29 +451,21 @@ static void allocate__refusal_is_logged_with_what_stood_in_the_way(void **state 
         {.pool = "merchant:9shines"},
     };
     struct refusal refusal = {.steps = steps, .count = ARRAY_LEN(steps)};
-    int nowhere = open("/dev/null", O_WRONLY | O_CLOEXEC);
-    FILE *file = tmpfile();
-    char text[4096] = "";
+    char text[LOG_TEXT_MAX];
     struct world world;
+    FILE *file;
 
-    assert_non_null(file);
     world_init(&world, &plain_settings);
     world.fake.result.outcome = OUTCOME_NO_PODS;
     world.fake.result.allocate.refusal = &refusal;
-    log_flush();
-    log_set_fd(fileno(file));
+    file = log_begin(LOG_INFO);
     ask(&world, ALLOCATE, NULL, "{\"call_sid\":\"CA1\",\"merchant_id\":\"m\"}");
-    log_flush();
+    log_end(file, text);
     assert_answer(&world, 503, "{\"success\":false,\"error\":\"no pods available\",\"code\":\"no_pods\"}");
     assert_string_not_equal(world.request.retry_after, "");
-    log_set_fd(nowhere);
-    rewind(file);
-    assert_true(fread(text, 1, sizeof(text) - 1, file) > 0);
-    fclose(file);
-    assert_non_null(strstr(text, "\"level\":\"warn\""));
     assert_non_null(strstr(text, "\"chain\":\"gold: 1 busy; standard: 2 busy, 1 draining; empty: no pods; "
                                  "merchant:9shines: not configured\""));
-    assert_ptr_equal(strchr(text, '\n'), strrchr(text, '\n')); /* one line for one event */
+    assert_one_line(text, "\"level\":\"warn\"");
     world_release(&world);
 }
 
@@ -435,10 +478,188 @@ static void merchants__a_text_that_is_no_json_does_not_break_the_answer(void **s
     world_init(&world, &plain_settings);
     world.fake.result.merchants.ids = (struct name_array){ids, 3};
     world.fake.result.merchants.texts = (struct name_array){texts, 3};
-    ask(&world, "/api/v1/merchants", NULL, NULL);
+    world.fake.result.merchants.total = 70;
+    world.fake.result.merchants.next_cursor = "bytes";
+    ask(&world, "/api/v1/merchants", "limit=3&cursor=a", NULL);
     assert_answer(&world, 200,
                   "{\"merchants\":{\"good\":{\"tier\":\"gold\"},\"broken\":\"{\\\"tier\\\":\","
-                  "\"bytes\":\"\\\"\xef\xbf\xbd\\\"\"}}");
+                  "\"bytes\":\"\\\"\xef\xbf\xbd\\\"\"},\"total\":70,\"next_cursor\":\"bytes\"}");
+    assert_int_equal(world.fake.command.merchants.limit, 3);
+    assert_string_equal(world.fake.command.merchants.cursor, "a");
+    world_release(&world);
+}
+
+static void answers__that_do_not_fit_are_no_fault_of_the_store(void **state UNUSED)
+{
+    char text[LOG_TEXT_MAX];
+    struct world world;
+    FILE *file;
+
+    world_init(&world, &plain_settings);
+    world.fake.err = -ENOMEM;
+    file = log_begin(LOG_INFO);
+    ask(&world, "/api/v1/pods", NULL, NULL);
+    log_end(file, text);
+    assert_answer(&world, 500, "the answer does not fit into memory");
+    assert_string_equal(world.request.retry_after, "");
+    assert_one_line(text,
+                    "\"msg\":\"request failed\",\"method\":\"GET\",\"path\":\"/api/v1/pods\",\"status\":500");
+    ask(&world, ALLOCATE, NULL, SID_BODY);
+    assert_answer(&world, 500, "the answer does not fit into memory");
+    ask(&world, "/api/v1/release", NULL, SID_BODY);
+    assert_answer(&world, 500, "the answer does not fit into memory");
+    /* A caller still hears a sentence. */
+    ask(&world, "/api/v1/twilio/allocate", NULL, "CallSid=CA1");
+    assert_answer(&world, 200, BUSY_TWIML);
+    world_release(&world);
+}
+
+static void webhooks__without_a_call_hear_a_sentence(void **state UNUSED)
+{
+    char text[LOG_TEXT_MAX];
+    struct world world;
+    FILE *file;
+
+    world_init(&world, &plain_settings);
+    file = log_begin(LOG_INFO);
+    ask(&world, "/api/v1/twilio/allocate", NULL, "Nothing=1");
+    log_end(file, text);
+    assert_answer(&world, 200, BUSY_TWIML);
+    assert_one_line(text, "\"level\":\"warn\"");
+    assert_one_line(text, "\"error\":\"CallSid is required\"");
+    ask(&world, "/api/v1/plivo/allocate", "CallUUID=a%20b", NULL);
+    assert_answer(&world, 200, "<Hangup/>");
+    file = log_begin(LOG_INFO);
+    ask(&world, "/api/v1/exotel/allocate", NULL, NULL);
+    log_end(file, text);
+    assert_answer(&world, 400, "\"error\":\"CallSid is required\",\"code\":\"bad_request\"");
+    assert_one_line(text, "webhook refused");
+    assert_int_equal(world.fake.commands, 0);
+    world_release(&world);
+}
+
+static void tiers__that_cannot_be_are_logged_and_counted(void **state UNUSED)
+{
+    static const char *const bodies[] = {"", "{}", " { } ", "\xff"};
+    char text[LOG_TEXT_MAX];
+    struct world world;
+    FILE *file;
+
+    world_init(&world, &plain_settings);
+    for (size_t i = 0; i < ARRAY_LEN(bodies); i++) {
+        file = log_begin(LOG_INFO);
+        ask_as(&world, "PUT", "/api/v1/tiers", NULL, bodies[i]);
+        log_end(file, text);
+        assert_answer(&world, 400, i == 1 || i == 2 ? "no tiers are given" : "body is");
+        assert_one_line(text, "\"level\":\"warn\"");
+    }
+    assert_int_equal(world.fake.commands, 0);
+    world.fake.result.outcome = OUTCOME_INVALID;
+    world.fake.result.error = "the chain is empty";
+    file = log_begin(LOG_INFO);
+    ask_as(&world, "PUT", "/api/v1/tiers", NULL, "{\"tiers\":{}}");
+    log_end(file, text);
+    assert_answer(&world, 400, "the chain is empty");
+    assert_one_line(text, "\"error\":\"the chain is empty\"");
+    world.fake.result = (struct result){.outcome = OUTCOME_OK};
+    ask_as(&world, "PUT", "/api/v1/tiers", NULL, "{\"gold\":1}");
+    assert_answer(&world, 200, "\"success\":true");
+    ask(&world, "/metrics", NULL, NULL);
+    assert_answer(&world, 200, "\nsmart_router_tier_config_errors_total 5\n");
+    world_release(&world);
+}
+
+static void log__one_line_for_each_refusal_with_its_reason(void **state UNUSED)
+{
+    static const struct {
+        const char *method, *pattern, *query, *body, *error;
+        int status;
+    } refused[] = {
+        {"POST", ALLOCATE, NULL, "{}", "call_sid is required", 400},
+        {"POST", "/api/v1/release", NULL, "x", "body is not valid JSON", 400},
+        {"POST", "/api/v1/renew", NULL, SID_BODY, "call not found", 404},
+        {"GET", "/api/v1/pods", "limit=0", NULL, "limit must be a whole number", 400},
+        {"GET", "/api/v1/merchants", "limit=1001", NULL, "limit must be a whole number from 1 to 1000", 400},
+        {"GET", "/api/v1/pod/{name}", NULL, NULL, "pod not found", 404},
+        {"GET", "/api/v1/call/{sid}", NULL, NULL, "call not found", 404},
+        {"GET", "/api/v1/merchants/{id}", NULL, NULL, "merchant not found", 404},
+        {"POST", "/api/v1/pods", NULL, "{\"pod_name\":\"p\"}", "address is required", 400},
+        {"POST", "/api/v1/drain", NULL, "{\"pod_name\":\"p\"}", "pod not found", 404},
+        {"PUT", "/api/v1/merchants/{id}", NULL, "\xff", "body is not valid UTF-8 text", 400},
+        {"POST", "/api/v1/pod/{name}/heartbeat", NULL, "{}", "call_sids is required", 400},
+    };
+    char text[LOG_TEXT_MAX];
+    struct world world;
+
+    world_init(&world, &plain_settings);
+    world.fake.result.outcome = OUTCOME_NOT_FOUND;
+    for (size_t i = 0; i < ARRAY_LEN(refused); i++) {
+        FILE *file = log_begin(LOG_INFO);
+
+        ask_as(&world, refused[i].method, refused[i].pattern, refused[i].query, refused[i].body);
+        log_end(file, text);
+        assert_answer(&world, refused[i].status, refused[i].error);
+        assert_one_line(text, "\"level\":\"info\"");
+        assert_one_line(text, refused[i].error);
+        assert_one_line(text, "\"request_id\":\"id-1\"");
+        assert_one_line(text, "\"duration_us\":");
+    }
+    world_release(&world);
+}
+
+static void log__tells_what_the_server_itself_refused(void **state UNUSED)
+{
+    static const struct {
+        const char *method, *route, *param;
+        int status;
+    } refused[] = {
+        {"", "", NULL, 400},
+        {"", "", NULL, 408},
+        {"POST", "", NULL, 413},
+        {"GET", "", NULL, 431},
+        {"", "", NULL, 505},
+        {"GET", "", NULL, 404},
+        {"PATCH", ALLOCATE, NULL, 405},
+        {"GET", "/api/v1/pod/{name}", NULL, 400}, /* its parameter hides a NUL */
+    };
+    char text[LOG_TEXT_MAX];
+    struct world world;
+    FILE *file;
+
+    world_init(&world, &plain_settings);
+    for (size_t i = 0; i < ARRAY_LEN(refused); i++) {
+        file = log_begin(LOG_INFO);
+        refuse(&world, refused[i].method, refused[i].route, refused[i].param, refused[i].status);
+        log_end(file, text);
+        assert_one_line(text, "\"level\":\"info\"");
+        assert_one_line(text, "\"msg\":\"request refused\"");
+        assert_one_line(text, "\"path\":\"/path\"");
+        assert_one_line(text, "\"peer\":\"127.0.0.1\"");
+    }
+    world_release(&world);
+}
+
+static void log__is_quiet_about_probes_and_what_is_polled(void **state UNUSED)
+{
+    static const char *const polled[] = {"/health", "/ready", "/metrics", "/api/v1/status", "/api/v1/pods"};
+    char text[LOG_TEXT_MAX];
+    struct world world;
+    FILE *file;
+
+    world_init(&world, &plain_settings);
+    world.fake.result.status.active_calls = 0;
+    file = log_begin(LOG_INFO);
+    for (size_t i = 0; i < ARRAY_LEN(polled); i++)
+        ask(&world, polled[i], NULL, NULL);
+    world.fake.is_ready = false;
+    ask(&world, "/ready", NULL, NULL);
+    refuse(&world, "POST", "/health", NULL, 405);
+    log_end(file, text);
+    assert_string_equal(text, "");
+    file = log_begin(LOG_DEBUG);
+    ask(&world, "/api/v1/status", NULL, NULL);
+    log_end(file, text);
+    assert_one_line(text, "\"msg\":\"request\"");
     world_release(&world);
 }
 
@@ -518,12 +739,19 @@ int main(void)
         cmocka_unit_test(webhooks__body_wins_for_the_call_and_query_for_the_rest),
         cmocka_unit_test(allocate__refusal_is_logged_with_what_stood_in_the_way),
         cmocka_unit_test(merchants__a_text_that_is_no_json_does_not_break_the_answer),
+        cmocka_unit_test(answers__that_do_not_fit_are_no_fault_of_the_store),
+        cmocka_unit_test(webhooks__without_a_call_hear_a_sentence),
+        cmocka_unit_test(tiers__that_cannot_be_are_logged_and_counted),
+        cmocka_unit_test(log__one_line_for_each_refusal_with_its_reason),
+        cmocka_unit_test(log__tells_what_the_server_itself_refused),
+        cmocka_unit_test(log__is_quiet_about_probes_and_what_is_polled),
         cmocka_unit_test(ready__says_why_it_is_not),
         cmocka_unit_test(metrics__are_there_when_the_store_is_not),
         cmocka_unit_test(head__never_takes_a_pod),
     };
 
     log_configure(LOG_WARN, LOG_JSON);
-    log_set_fd(open("/dev/null", O_WRONLY | O_CLOEXEC)); /* the failures are part of the tests */
+    nowhere = open("/dev/null", O_WRONLY | O_CLOEXEC);
+    log_set_fd(nowhere);
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

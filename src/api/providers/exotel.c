@@ -31,6 +31,7 @@ const struct provider provider_exotel = {
     .default_template = "template",
     .content_type = "application/json",
     .failure_status = 503,
+    .malformed_status = 400,
     .takes_json = true,
     .render_stream = exotel_render_stream,
     .render_failure = exotel_render_failure,

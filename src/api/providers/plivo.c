@@ -23,6 +23,7 @@ const struct provider provider_plivo = {
     .default_template = "order-confirmation",
     .content_type = "application/xml; charset=utf-8",
     .failure_status = 200,
+    .malformed_status = 200,
     .render_stream = plivo_render_stream,
     .render_failure = plivo_render_failure,
 };

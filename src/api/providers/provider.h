@@ -11,8 +11,9 @@ struct provider {
     const char *sid_field;        /* the webhook's parameter that names the call */
     const char *default_template; /* {template} when the request names none */
     const char *content_type;
-    int failure_status; /* when there is no pod: XML is only spoken to the caller with status 200 */
-    bool takes_json;    /* the webhook's body may be a JSON object */
+    int failure_status;   /* when there is no pod: XML is only spoken to the caller with status 200 */
+    int malformed_status; /* when the webhook does not say which call it is about */
+    bool takes_json;      /* the webhook's body may be a JSON object */
 
     /* Appends the answer that connects the call to `url`. */
     void (*render_stream)(struct strbuf *buf, struct slice url);

@@ -22,6 +22,7 @@ const struct provider provider_twilio = {
     .default_template = "order-confirmation",
     .content_type = "application/xml; charset=utf-8",
     .failure_status = 200,
+    .malformed_status = 200,
     .render_stream = twilio_render_stream,
     .render_failure = twilio_render_failure,
 };

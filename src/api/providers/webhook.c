@@ -18,6 +18,16 @@ static void webhook_answer_failure(const struct allocation *allocation, int stat
     api_reply(task->request, status, allocation->webhook->content_type, &buf);
 }
 
+static void webhook_refuse(const struct allocation *allocation, const char *error)
+{
+    struct http_request *request = allocation->task.request;
+
+    log_warn("webhook refused", log_str("provider", allocation->webhook->name), log_str("error", error),
+             log_str("call_sid", allocation->call_sid), log_str("peer", http_request_peer(request)),
+             log_str("request_id", http_request_id(request)));
+    webhook_answer_failure(allocation, allocation->webhook->malformed_status, error, "bad_request");
+}
+
 static void webhook_answer_url(const struct allocation *allocation, struct slice url)
 {
     struct strbuf buf;
@@ -63,7 +73,7 @@ static void api_webhook_stored(struct api_task *task, const struct result *resul
     case OUTCOME_NOT_FOUND:
     case OUTCOME_INVALID:
     case OUTCOME_CONFLICT:
-        webhook_answer_failure(allocation, 400, result->error ? result->error : "not found", "bad_request");
+        webhook_refuse(allocation, result->error ? result->error : "not found");
         break;
     }
 }
@@ -84,7 +94,7 @@ static void api_webhook(struct api *api, struct http_request *request, const str
     /* A HEAD is answered like a GET, but nobody who only looks may take a pod. */
     if (slice_equals(http_request_method(request), "HEAD")) {
         http_response_header(request, "Allow", "GET, POST");
-        http_respond_error(request, 405, "method not allowed");
+        api_refuse(request, 405, "method not allowed");
         return;
     }
     allocation = api_task_new(api, request, sizeof(*allocation), api_webhook_stored);
@@ -98,14 +108,10 @@ static void api_webhook(struct api *api, struct http_request *request, const str
     /* The operator wrote the query into the provider's console; the body is the provider's. */
     params.query_first = true;
     allocation_read(allocation, &params);
-    if (params.error) {
-        log_warn("webhook refused", log_str("provider", provider->name), log_str("error", params.error),
-                 log_str("peer", http_request_peer(request)),
-                 log_str("request_id", http_request_id(request)));
-        webhook_answer_failure(allocation, 400, params.error, "bad_request");
-        return;
-    }
-    allocation_start(allocation);
+    if (params.error)
+        webhook_refuse(allocation, params.error);
+    else
+        allocation_start(allocation);
 }
 
 void api_twilio(struct http_request *request, void *arg)

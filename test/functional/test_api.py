@@ -334,26 +334,26 @@ def test_a_pod_registers_heartbeats_and_leaves(start_router):
 def test_a_pod_that_registers_again_is_a_new_incarnation(start_router):
     router = start_router({"STATIC_PODS": None, "POD_SOURCE": "api"})
     for incarnation, is_new in (("uid-1", True), ("uid-1", False)):
-        answer = router.post("/api/v1/pods", {"pod_name": "agent-1", "incarnation": incarnation})
+        answer = router.post("/api/v1/pods", {"pod_name": "agent-1", "address": "a:1", "incarnation": incarnation})
         assert answer.json()["is_new"] is is_new
     router.allocate("CA1")
-    router.post("/api/v1/pods", {"pod_name": "agent-1", "incarnation": "uid-1"})
+    router.post("/api/v1/pods", {"pod_name": "agent-1", "address": "a:1", "incarnation": "uid-1"})
     assert router.get("/api/v1/call/CA1").status_code == 200
-    router.post("/api/v1/pods", {"pod_name": "agent-1", "incarnation": "uid-2"})
+    router.post("/api/v1/pods", {"pod_name": "agent-1", "address": "a:1", "incarnation": "uid-2"})
     assert router.get("/api/v1/call/CA1").status_code == 404
 
 
 def test_a_pod_may_choose_its_tier_if_that_is_configured(router):
-    answer = router.post("/api/v1/pods", {"pod_name": "agent-1", "tier": "basic"})
+    answer = router.post("/api/v1/pods", {"pod_name": "agent-1", "address": "a:1", "tier": "basic"})
     assert answer.json()["tier"] == "basic"
-    refused = router.post("/api/v1/pods", {"pod_name": "agent-2", "tier": "platinum"})
+    refused = router.post("/api/v1/pods", {"pod_name": "agent-2", "address": "a:2", "tier": "platinum"})
     assert refused.status_code == 400
     assert refused.json()["error"] == "tier is not configured"
     assert router.get("/api/v1/pod/agent-2").status_code == 404
 
 
 def test_a_pod_of_another_source_is_not_the_apis_to_change(router):
-    taken = router.post("/api/v1/pods", {"pod_name": "voice-agent-0"})
+    taken = router.post("/api/v1/pods", {"pod_name": "voice-agent-0", "address": "a:1"})
     assert (taken.status_code, taken.json()["code"]) == (409, "conflict")
     assert router.delete("/api/v1/pod/voice-agent-0").status_code == 409
     assert router.get("/api/v1/pod/voice-agent-0").json()["source"] == "static"
@@ -361,7 +361,7 @@ def test_a_pod_of_another_source_is_not_the_apis_to_change(router):
 
 def test_heartbeat_adopts_what_the_store_has_lost_and_names_conflicts(start_router):
     router = start_router({"STATIC_PODS": None, "POD_SOURCE": "api"})
-    router.post("/api/v1/pods", {"pod_name": "agent-1"})
+    router.post("/api/v1/pods", {"pod_name": "agent-1", "address": "a:1"})
     beat = router.post("/api/v1/pod/agent-1/heartbeat", {"call_sids": ["CA-lost"]}).json()
     assert beat["adopted"] == ["CA-lost"]
     assert router.get("/api/v1/call/CA-lost").json()["pod_name"] == "agent-1"
@@ -383,12 +383,38 @@ def test_merchants_are_set_shown_and_removed(router):
     assert one.text == text
     assert one.headers["content-type"].startswith("application/json")
     assert router.get("/api/v1/merchants").json() == {
-        "merchants": {"9shines": {"tier": "gold", "note": "as stored"}}
+        "merchants": {"9shines": {"tier": "gold", "note": "as stored"}},
+        "total": 1,
+        "next_cursor": "",
     }
     assert router.delete("/api/v1/merchants/9shines").status_code == 200
     assert router.get("/api/v1/merchants/9shines").status_code == 404
     assert router.delete("/api/v1/merchants/9shines").status_code == 404
-    assert router.get("/api/v1/merchants").json() == {"merchants": {}}
+    assert router.get("/api/v1/merchants").json() == {"merchants": {}, "total": 0, "next_cursor": ""}
+
+
+def test_merchants_come_in_pages_by_id(router):
+    names = [f"m{i:02}" for i in range(12)]
+    for name in reversed(names):
+        router.put(f"/api/v1/merchants/{name}", {"tier": "gold"})
+    seen, cursor, pages = [], "", 0
+    while pages == 0 or cursor:
+        page = router.get("/api/v1/merchants", params={"limit": 5, "cursor": cursor}).json()
+        assert page["total"] == 12
+        seen += page["merchants"]
+        cursor, pages = page["next_cursor"], pages + 1
+    assert (seen, pages) == (names, 3)
+
+
+def test_a_merchant_s_page_ends_before_it_is_too_large(router):
+    filler = "x" * 8000
+    for i in range(150):
+        assert router.put(f"/api/v1/merchants/m{i:03}", {"note": filler}).status_code == 200
+    first = router.get("/api/v1/merchants").json()
+    assert 100 < len(first["merchants"]) < 150
+    rest = router.get("/api/v1/merchants", params={"cursor": first["next_cursor"]}).json()
+    assert len(first["merchants"]) + len(rest["merchants"]) == 150
+    assert rest["next_cursor"] == ""
 
 
 def test_tiers_are_changed_at_once(router):

@@ -4,6 +4,7 @@ import json
 import socket
 
 import pytest
+from conftest import wait_until
 
 SID_RULE = "call_sid may have only A-Z a-z 0-9 . _ : @ + = -, and at most 128 characters"
 
@@ -198,12 +199,14 @@ def test_bad_registrations_are_refused(unchanged):
         ({"address": "a b"}, "address must be"),
         ({"address": "a" * 256}, "address must be"),
         ({"address": 7}, "address must be a string"),
+        ({"address": ""}, "address is required"),
+        ({"address": None}, "address is required"),
         ({"incarnation": "a b"}, "incarnation must have"),
         ({"incarnation": ""}, "incarnation must have"),
         ({"tier": "a b"}, "tier must be"),
         ({"tier": "nothing"}, "tier is not configured"),
     ]:
-        answer = unchanged.post("/api/v1/pods", {"pod_name": "agent-1", **fields})
+        answer = unchanged.post("/api/v1/pods", {"pod_name": "agent-1", "address": "a:1", **fields})
         assert_error(answer, 400, error, "bad_request")
 
 
@@ -223,6 +226,13 @@ def test_bad_registrations_are_refused(unchanged):
 )
 def test_bad_filters_are_refused(unchanged, query, error):
     assert_error(unchanged.get(f"/api/v1/pods?{query}"), 400, error, "bad_request")
+
+
+@pytest.mark.parametrize("query", ["limit=0", "limit=1001", "limit=x"])
+@pytest.mark.parametrize("what", ["calls", "merchants"])
+def test_bad_pages_are_refused(unchanged, what, query):
+    error = "limit must be a whole number from 1 to 1000"
+    assert_error(unchanged.get(f"/api/v1/{what}?{query}"), 400, error, "bad_request")
 
 
 BAD_MERCHANTS = [b"", b"x", b"[]", b'"gold"', b'{"tier":7}', b'{"pool":[]}', b'{"fallback":"gold"}',
@@ -259,6 +269,15 @@ BAD_TIERS = {
 @pytest.mark.parametrize("text", BAD_TIERS.values(), ids=BAD_TIERS.keys())
 def test_a_bad_tier_configuration_is_refused_while_running(unchanged, text):
     assert_error(unchanged.request("PUT", "/api/v1/tiers", content=text), 400, "", "bad_request")
+    (line,) = wait_until(lambda: unchanged.log_lines("tiers refused: the configuration before stays"), "it is logged")
+    assert line["level"] == "warn" and line["error"]
+    assert "\nsmart_router_tier_config_errors_total 1\n" in unchanged.get("/metrics").text
+
+
+@pytest.mark.parametrize("text", ["{}", " {\n} "])
+def test_no_tiers_are_no_configuration_while_running(unchanged, text):
+    answer = unchanged.request("PUT", "/api/v1/tiers", content=text)
+    assert_error(answer, 400, "no tiers are given", "bad_request")
 
 
 @pytest.mark.parametrize("text", BAD_TIERS.values(), ids=BAD_TIERS.keys())

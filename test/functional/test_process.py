@@ -143,9 +143,23 @@ def test_static_pods_that_are_no_longer_named_are_gone(start_router, tmp_path):
     second = start_router({"STATIC_PODS": "b,d"}, data_dir=tmp_path / "data")
     names = lambda router: {pod["pod_name"] for pod in router.get("/api/v1/pods").json()["pods"]}
     wait_until(lambda: names(second) == {"b", "d"}, "only the named pods are there")
+
+
+@pytest.mark.parametrize("source", [None, "api"])
+def test_no_static_pods_at_all_must_be_meant(start_router, tmp_path, source):
+    first = start_router({"STATIC_PODS": "a,b"}, data_dir=tmp_path / "data")
+    first.allocate("CA1")
+    assert first.stop() == 0
+    env = {"STATIC_PODS": None, "POD_SOURCE": source}
+    second = start_router(env, data_dir=tmp_path / "data")
+    skipped = "no static pods are given: those in the store, if any, stay until the next sync"
+    wait_until(lambda: second.log_lines(skipped), "the first sync")
+    assert second.get("/api/v1/pods").json()["total"] == 2
+    assert second.get("/api/v1/call/CA1").status_code == 200
     assert second.stop() == 0
-    third = start_router({"STATIC_PODS": None, "RECONCILE_INTERVAL": "50ms"}, data_dir=tmp_path / "data")
-    wait_until(lambda: names(third) == set(), "no static pod is left")
+    third = start_router({**env, "RECONCILE_INTERVAL": "50ms"}, data_dir=tmp_path / "data")
+    wait_until(lambda: third.get("/api/v1/pods").json()["total"] == 0, "the second sync")
+    assert len(third.log_lines(skipped)) == 1
 
 
 def test_expired_calls_are_ended_and_logged(start_router):

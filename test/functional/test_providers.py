@@ -173,11 +173,10 @@ def test_bytes_that_are_no_text_give_a_well_formed_answer(router, provider, raw)
 def test_values_that_cannot_be_are_refused_in_the_providers_language(router, provider, query):
     before = router.state()
     answer = router.get(f"{path_of(provider)}?{SID_FIELD[provider]}=CA1&{query}")
-    assert answer.status_code == 400
     if provider == "exotel":
-        assert answer.json()["code"] == "bad_request"
+        assert (answer.status_code, answer.json()["code"]) == (400, "bad_request")
     else:
-        assert spoken(provider, answer) == BUSY
+        assert (answer.status_code, spoken(provider, answer)) == (200, BUSY)
     assert router.state() == before
 
 
@@ -187,10 +186,10 @@ def test_a_webhook_without_a_valid_call_is_refused(router, provider, sid):
     before = router.state()
     data = {} if sid is None else {SID_FIELD[provider]: sid}
     for answer in (router.post(path_of(provider), data=data), router.get(path_of(provider), params=data)):
-        assert answer.status_code == 400
         if provider != "exotel":
-            assert spoken(provider, answer) == BUSY
+            assert (answer.status_code, spoken(provider, answer)) == (200, BUSY)
         else:
+            assert answer.status_code == 400
             assert answer.json()["error"].startswith("CallSid ")
     assert router.state() == before
 
@@ -212,5 +211,4 @@ def test_head_takes_no_pod(router, provider):
 
 def test_a_form_with_too_many_fields_is_refused(router):
     answer = router.post(path_of("twilio"), data={f"f{i}": "1" for i in range(300)})
-    assert answer.status_code == 400
-    assert spoken("twilio", answer) == BUSY
+    assert (answer.status_code, spoken("twilio", answer)) == (200, BUSY)

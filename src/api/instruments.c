@@ -4,7 +4,6 @@
 #include <stdlib.h>
 
 #include "base/map.h"
-#include "store/durations.h"
 
 enum {
     ENDPOINTS_MAX = 64,
@@ -20,6 +19,10 @@ static const char *const release_names[] = {"success", "not_found", "storage_err
 
 static const double request_bounds[] = {0.0001, 0.00025, 0.0005, 0.001, 0.0025, 0.005, 0.01,
                                         0.025,  0.05,    0.1,    0.25,  0.5,    1,     2.5};
+
+/* Those of src/manager/manager.c, which observes the same family. */
+static const double store_bounds[] = {0.00001, 0.000025, 0.00005, 0.0001, 0.00025, 0.0005, 0.001, 0.0025,
+                                      0.005,   0.01,     0.025,   0.05,   0.1,     0.25,   0.5,   1};
 
 /* The series of one route; made when they are first needed. */
 struct endpoint {
@@ -42,7 +45,8 @@ struct instruments {
     struct metrics_family *request_durations;
     struct metrics_family *allocations;
     struct metrics_family *releases;
-    struct store_durations store_durations;
+    struct metrics_family *store_durations;
+    struct metrics_series *operations[COMMAND_TYPES];
     struct metrics_series *drains;
     struct metrics_series *tier_errors;
     struct endpoint *endpoints[ENDPOINTS_MAX];
@@ -56,6 +60,7 @@ static bool instruments_add_families(struct instruments *instruments, struct met
 {
     static const char *const request_labels[] = {"method", "endpoint", "status"};
     static const char *const pool_labels[] = {"pool", "status"};
+    static const char *const store_labels[] = {"operation"};
     struct metrics_family *drains, *tier_errors;
 
     instruments->requests = metrics_family(metrics, METRICS_COUNTER, "http_requests_total",
@@ -70,13 +75,15 @@ static bool instruments_add_families(struct instruments *instruments, struct met
     instruments->releases =
         metrics_family(metrics, METRICS_COUNTER, "smart_router_releases_total",
                        "Releases asked for, by the pool that the pod came from.", pool_labels, 2, NULL, 0);
+    instruments->store_durations = metrics_family(
+        metrics, METRICS_HISTOGRAM, "smart_router_store_duration_seconds",
+        "Time that the store took to answer.", store_labels, 1, store_bounds, ARRAY_LEN(store_bounds));
     drains = metrics_family(metrics, METRICS_COUNTER, "smart_router_drains_total", "Pods drained by request.",
                             NULL, 0, NULL, 0);
     tier_errors = metrics_family(metrics, METRICS_COUNTER, "smart_router_tier_config_errors_total",
                                  "Tier configurations that were refused.", NULL, 0, NULL, 0);
     if (!instruments->requests || !instruments->request_durations || !instruments->allocations ||
-        !instruments->releases || !drains || !tier_errors ||
-        store_durations_init(&instruments->store_durations, metrics) < 0)
+        !instruments->releases || !instruments->store_durations || !drains || !tier_errors)
         return false;
     instruments->drains = metrics_series(drains, NULL);
     instruments->tier_errors = metrics_series(tier_errors, NULL);
@@ -176,7 +183,12 @@ void instruments_tiers_refused(struct instruments *instruments)
 
 void instruments_asked(struct instruments *instruments, enum command_type type, uint64_t duration_ns)
 {
-    store_durations_observe(&instruments->store_durations, type, duration_ns);
+    struct metrics_series **series = &instruments->operations[type];
+    const char *name = command_name(type);
+
+    if (!*series)
+        *series = metrics_series(instruments->store_durations, &name);
+    metrics_observe(*series, (double)duration_ns / 1e9);
 }
 
 static struct endpoint *instruments_endpoint(struct instruments *instruments, const char *route)

@@ -20,7 +20,6 @@ struct manager {
     struct metrics_series *zombies_recovered;
     struct metrics_series *sync_seconds;
     struct metrics_series *sweeps;
-    struct store_durations durations;
 };
 
 /*
@@ -104,8 +103,12 @@ static struct metrics_series *manager_counter(struct metrics *metrics, const cha
 static int manager_add_metrics(struct manager *manager, struct metrics *metrics)
 {
     static const double bounds[] = {0.001, 0.005, 0.01, 0.05, 0.1, 0.5, 1, 5, 30};
+    /* Those of src/api/instruments.c, which observes the same family. */
+    static const double store_bounds[] = {0.00001, 0.000025, 0.00005, 0.0001, 0.00025, 0.0005, 0.001, 0.0025,
+                                          0.005,   0.01,     0.025,   0.05,   0.1,     0.25,   0.5,   1};
     static const char *const task_label[] = {"task"};
-    struct metrics_family *sync_seconds, *failures;
+    static const char *const store_labels[] = {"operation"};
+    struct metrics_family *sync_seconds, *failures, *store_durations;
 
     manager->zombies_recovered =
         manager_counter(metrics, "smart_router_zombies_recovered_total",
@@ -116,12 +119,16 @@ static int manager_add_metrics(struct manager *manager, struct metrics *metrics)
     failures =
         metrics_family(metrics, METRICS_COUNTER, "smart_router_task_failures_total",
                        "Runs of background tasks that failed and are tried again.", task_label, 1, NULL, 0);
-    if (!manager->zombies_recovered || !manager->sweeps || !sync_seconds || !failures ||
-        store_durations_init(&manager->durations, metrics) < 0)
+    store_durations = metrics_family(metrics, METRICS_HISTOGRAM, "smart_router_store_duration_seconds",
+                                     "Time that the store took to answer.", store_labels, 1, store_bounds,
+                                     ARRAY_LEN(store_bounds));
+    if (!manager->zombies_recovered || !manager->sweeps || !sync_seconds || !failures || !store_durations)
         return -ENOMEM;
 
     manager->sync_seconds = metrics_series(sync_seconds, NULL);
     manager->reconcile.failures_total = metrics_series(failures, (const char *const[]){"sync"});
+    manager->reconcile.store_durations = store_durations;
+    manager->sweep.store_durations = store_durations;
     manager->sweep.failures_total = metrics_series(failures, (const char *const[]){"sweep"});
     return 0;
 }
@@ -163,7 +170,6 @@ int manager_new(uv_loop_t *loop, const struct manager_settings *settings, struct
         .step = reconcile_step,
         .arg = manager,
         .store = store,
-        .durations = &manager->durations,
     };
     manager->sweep = (struct task){
         .name = "sweep",
@@ -172,7 +178,6 @@ int manager_new(uv_loop_t *loop, const struct manager_settings *settings, struct
         .step = sweep_step,
         .arg = manager,
         .store = store,
-        .durations = &manager->durations,
     };
     if (manager_copy_pods(manager) < 0 || manager_add_metrics(manager, metrics) < 0) {
         free(manager->static_pods);

@@ -82,13 +82,21 @@ static void task_close(struct task *task)
 
 static void task_ask(struct task *task);
 
+static void task_observe(const struct task *task)
+{
+    const char *name = command_name(task->command.type);
+
+    metrics_observe(metrics_series(task->store_durations, &name),
+                    (double)(clock_elapsed_ns() - task->asked_ns) / 1e9);
+}
+
 static void task_answered(void *arg, int err, const struct result *result)
 {
     struct task *task = arg;
     bool more = false;
 
     task->is_waiting = false;
-    store_durations_observe(task->durations, task->command.type, clock_elapsed_ns() - task->asked_ns);
+    task_observe(task);
     if (err == 0 && result->outcome == OUTCOME_OK)
         more = task->step(task->arg, result, &task->command);
 

@@ -10,7 +10,6 @@
 #include <uv.h>
 
 #include "metrics/metrics.h"
-#include "store/durations.h"
 #include "store/store.h"
 
 enum {
@@ -34,7 +33,7 @@ struct task {
     void *arg;
     struct store *store;
     struct metrics_series *failures_total;
-    struct store_durations *durations; /* borrowed */
+    struct metrics_family *store_durations; /* labelled with the command */
 
     uv_timer_t timer;
     struct arena arena; /* emptied after each step */

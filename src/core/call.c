@@ -18,8 +18,7 @@ struct call *call_find(const struct core *core, const char *call_sid)
 
 bool call_is_dead(const struct core *core, const struct call *call)
 {
-    return call->lease.at <= core->now_ms &&
-           core->listening_since_ms + core->settings.lease_ttl_ms <= core->now_ms;
+    return call->lease.at <= core->now_ms;
 }
 
 struct call *call_find_live(struct core *core, const char *call_sid)

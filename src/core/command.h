@@ -12,6 +12,7 @@
 #include "core/names.h"
 
 enum {
+    PODS_MAX = 50000,   /* registered at once; more are refused */
     SIDS_MAX = 1000,    /* call_sids in one renew or heartbeat */
     PAGE_DEFAULT = 100, /* entries in a page when no limit is given */
     PAGE_MAX = 1000,

@@ -83,8 +83,28 @@ void core_on_ended(struct core *core, call_ended_fn fn, void *arg)
 
 void core_listens_again(struct core *core, uint64_t now_ms)
 {
+    uint64_t lease_end_ms;
+
     core->now_ms = max_u64(core->now_ms, now_ms);
-    core->listening_since_ms = core->now_ms;
+    lease_end_ms = core->now_ms + core->settings.lease_ttl_ms;
+    /*
+     * Without records: should the process end before these leases do, whoever loads the older ones comes here
+     * again. Raising a lease while walking the slots leaves the heap in order.
+     */
+    for (uint32_t i = 0; i < core->slot_count; i++) {
+        struct call *call = core->slots[i];
+
+        if (call && call->lease.at < lease_end_ms)
+            heap_set(&core->leases, &call->lease, lease_end_ms);
+    }
+    for (size_t i = 0; i < core->pods.count; i++) {
+        struct pod *pod = core->pods_by_name[i];
+
+        if (pod->source == POD_SOURCE_API) {
+            pod->heartbeat_at_ms = core->now_ms;
+            pod_place(core, pod);
+        }
+    }
 }
 
 void core_report(struct core *core, const struct record *record)

@@ -59,8 +59,8 @@ void core_loaded(struct core *core, uint64_t now_ms);
 
 /*
  * Nobody could be heard for a while: the process was stopped, or the disk was full. Who was silent meanwhile
- * is not to blame: no lease ends before it could have been renewed from `now_ms` on (LEASE_TTL), and pods
- * that must speak get HEARTBEAT_TTL to do so.
+ * is not to blame: the calls that are there have at least LEASE_TTL from `now_ms` on, and the pods that must
+ * speak HEARTBEAT_TTL.
  */
 void core_listens_again(struct core *core, uint64_t now_ms);
 

@@ -157,6 +157,8 @@ int core_pod_seen(struct core *core, const struct command *command, struct arena
         rc =
             seen_again(core, pod, seen, incarnation, arena, &result->pod_seen.ended, &has_changed, &has_left);
     } else if (seen->is_ready && !seen->is_terminating) {
+        if (core->pods.count >= PODS_MAX)
+            return fail_conflict(arena, result, "there are too many pods");
         rc = seen_new(core, seen, incarnation, &pod);
         result->pod_seen.is_new = rc == 0;
     }
@@ -194,7 +196,7 @@ static int sync_one(struct core *core, const struct pod_seen *seen, struct arena
         rc = seen_again(core, pod, seen, incarnation, arena, &result->sync.ended, &has_changed, &has_left);
         result->sync.changed += has_changed;
         result->sync.removed += has_left;
-    } else if (seen->is_ready && !seen->is_terminating) {
+    } else if (seen->is_ready && !seen->is_terminating && core->pods.count < PODS_MAX) {
         rc = seen_new(core, seen, incarnation, &pod);
         result->sync.added += rc == 0;
     }

@@ -185,7 +185,7 @@ bool pod_is_heartbeating(const struct core *core, const struct pod *pod)
 
 uint64_t pod_silent_at(const struct core *core, const struct pod *pod)
 {
-    return max_u64(pod->heartbeat_at_ms, core->listening_since_ms) + core->settings.heartbeat_ttl_ms;
+    return pod->heartbeat_at_ms + core->settings.heartbeat_ttl_ms;
 }
 
 bool pod_should_leave(const struct core *core, const struct pod *pod)

@@ -87,7 +87,6 @@ struct refusal_entry {
 struct core {
     struct core_settings settings;
     uint64_t now_ms;
-    uint64_t listening_since_ms; /* nobody is taken for silent because of what could not be heard before */
     record_fn on_record;
     void *on_record_arg;
     call_ended_fn on_ended;
@@ -172,7 +171,7 @@ int pod_end(struct core *core, struct pod *pod, struct arena *arena, struct ende
 
 /* call.c */
 struct call *call_find(const struct core *core, const char *call_sid);
-/* Has its lease run out? Not before there was time to renew it, after a while in which nobody could. */
+/* Has its lease run out? */
 bool call_is_dead(const struct core *core, const struct call *call);
 /* The call if it is alive. One whose lease has run out is ended here and now. */
 struct call *call_find_live(struct core *core, const char *call_sid);

@@ -6,6 +6,7 @@ import signal
 import time
 
 import pytest
+from conftest import wait_until
 from test_full_disk import fill_until_refused, set_limit
 
 TTL_S = 2
@@ -84,4 +85,5 @@ def test_silence_that_could_be_heard_ends_it(start_router, stopped):
     while is_alive(router):
         assert time.monotonic() < end, "the pod is silent but still there"
         time.sleep(0.05)
+    wait_until(lambda: router.log_lines("call ended"), "the end of the call is logged")
     assert [line["reason"] for line in router.log_lines("call ended")] in (["pod_gone"], ["lease_expired"])

@@ -44,7 +44,6 @@ struct sim {
     uint64_t random;
     uint64_t step;
     uint64_t now_ms;
-    uint64_t listening_since_ms;
     struct core_settings settings;
     struct core *core;
     struct core *replica; /* fed with nothing but the records */
@@ -102,9 +101,7 @@ static struct shadow_call *shadow_call(struct sim *sim, const char *sid)
 
 static bool is_live(const struct sim *sim, const struct shadow_call *call)
 {
-    /* After a restart, or when nobody could be heard, a lease has as long again. */
-    return call->is_known && (call->expires_at_ms > sim->now_ms ||
-                              sim->listening_since_ms + sim->settings.lease_ttl_ms > sim->now_ms);
+    return call->is_known && call->expires_at_ms > sim->now_ms;
 }
 
 static void replicate(void *arg, const struct record *record)
@@ -542,12 +539,24 @@ static void replicate_to(void *arg, const struct record *record)
     }
 }
 
-/* A full disk, a stopped process: for a while nobody could be heard. */
+/* Nobody could be heard for a while: every lease has as long again. */
+static void shadow_forgive(struct sim *sim)
+{
+    uint64_t lease_end_ms = sim->now_ms + sim->settings.lease_ttl_ms;
+
+    for (int i = 0; i < SIDS; i++) {
+        if (sim->calls[i].expires_at_ms < lease_end_ms)
+            sim->calls[i].expires_at_ms = lease_end_ms;
+    }
+}
+
+/* A full disk, a stopped process. */
 static void sim_deaf(struct sim *sim)
 {
     sim->now_ms += pick(sim, 3600000);
     core_listens_again(sim->core, sim->now_ms);
-    sim->listening_since_ms = sim->now_ms;
+    core_listens_again(sim->replica, sim->now_ms); /* it has no record of this */
+    shadow_forgive(sim);
 }
 
 /* The process dies; the next one has the records, or a dump of them, and nothing else. */
@@ -556,14 +565,14 @@ static void sim_restart(struct sim *sim)
     struct core *next = new_core(sim);
 
     check_replica(sim);
-    core_dump(sim->replica, replicate_to, next);
     core_free(sim->core);
     sim->core = sim->replica;
     sim->replica = next;
     core_loaded(sim->core, sim->now_ms);
+    core_dump(sim->core, replicate_to, next);
     core_on_record(sim->core, replicate, sim);
     core_on_ended(sim->core, shadow_end, sim);
-    sim->listening_since_ms = sim->now_ms;
+    shadow_forgive(sim);
     sim->restarts++;
 }
 

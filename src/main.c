@@ -1,5 +1,7 @@
+#include <fcntl.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <unistd.h>
 
 #include "app/app.h"
 #include "app/check.h"
@@ -41,13 +43,29 @@ static int print_markdown(void)
     return print(&buf);
 }
 
+/*
+ * Somebody may have started us with a standard descriptor closed. The next one that is opened would take its
+ * place, and the log would be written into a socket.
+ */
+static void open_standard_descriptors(void)
+{
+    int fd = open("/dev/null", O_RDWR);
+
+    while (fd >= 0 && fd <= STDERR_FILENO)
+        fd = open("/dev/null", O_RDWR);
+    if (fd > STDERR_FILENO)
+        close(fd);
+}
+
 int main(int argc, char **argv)
 {
     CLEANUP(config_freep) struct config *config = NULL;
     int status = EXIT_OK;
-    enum cli_action action = cli_parse(argc, argv, &status);
+    enum cli_action action;
     struct slice errors;
 
+    open_standard_descriptors();
+    action = cli_parse(argc, argv, &status);
     if (action == CLI_EXIT)
         return status;
     if (action == CLI_CONFIG_MARKDOWN)

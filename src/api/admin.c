@@ -43,17 +43,6 @@ static const char *merchant_of_path(struct http_request *request)
     return NULL;
 }
 
-static bool is_json(struct slice text)
-{
-    struct arena scratch;
-    bool is_valid;
-
-    arena_init(&scratch, HTTP_ARENA_MAX);
-    is_valid = utf8_is_valid(text) && json_parse(&scratch, text);
-    arena_release(&scratch);
-    return is_valid;
-}
-
 static void api_merchants_stored(struct api_task *task, const struct result *result)
 {
     struct json_writer json;
@@ -67,7 +56,7 @@ static void api_merchants_stored(struct api_task *task, const struct result *res
 
         json_key(&json, result->merchants.ids.names[i]);
         /* What somebody else wrote into the store may be anything; it must not break everybody's answer. */
-        if (is_json(text))
+        if (json_is_valid(text))
             json_raw(&json, text);
         else
             json_slice(&json, text);

@@ -19,6 +19,8 @@
 
 enum {
     DRAIN_LOOK_MS = 10,
+    LOG_LOOK_MS = 10,
+    LOG_PATIENCE_MS = 1000, /* with a slow reader of the log, at the end */
     METRICS_CONNECTIONS_MAX = 100,
     SPARE_DESCRIPTORS = 64, /* beside those of clients: listeners, logs, the loop's own */
     ERROR_MAX = 1024,
@@ -34,6 +36,7 @@ struct app {
 
     uv_loop_t loop;
     uv_prepare_t log_flusher;
+    uv_timer_t log_timer; /* while the reader of the log is slow */
     uv_timer_t drain_timer;
     uv_signal_t signals[3];
 
@@ -58,6 +61,7 @@ static void app_close_handles(void *arg)
 
     app->store = NULL;
     uv_close((uv_handle_t *)&app->log_flusher, NULL);
+    uv_close((uv_handle_t *)&app->log_timer, NULL);
     uv_close((uv_handle_t *)&app->drain_timer, NULL);
     for (size_t i = 0; i < ARRAY_LEN(app->signals); i++)
         uv_close((uv_handle_t *)&app->signals[i], NULL);
@@ -149,9 +153,18 @@ static void app_signalled(uv_signal_t *signal, int number)
 
 /* Building up. */
 
-static void app_flush_log(uv_prepare_t *prepare UNUSED)
+static void app_look_at_log(uv_timer_t *timer UNUSED)
 {
+    /* Nothing to do but to make the loop turn, so that app_flush_log tries again. */
+}
+
+static void app_flush_log(uv_prepare_t *prepare)
+{
+    struct app *app = prepare->data;
+
     log_flush();
+    if (log_is_waiting() && !uv_is_active((uv_handle_t *)&app->log_timer))
+        uv_timer_start(&app->log_timer, app_look_at_log, LOG_LOOK_MS, 0);
 }
 
 static int app_init_loop(struct app *app)
@@ -163,6 +176,9 @@ static int app_init_loop(struct app *app)
         return err;
     }
     uv_prepare_init(&app->loop, &app->log_flusher);
+    app->log_flusher.data = app;
+    uv_timer_init(&app->loop, &app->log_timer);
+    uv_unref((uv_handle_t *)&app->log_timer);
     uv_prepare_start(&app->log_flusher, app_flush_log);
     uv_timer_init(&app->loop, &app->drain_timer);
     app->drain_timer.data = app;
@@ -408,6 +424,6 @@ int app_run(const struct config *config)
     free(app.static_pods);
     if (app.status == EXIT_OK)
         log_info("stopped");
-    log_flush();
+    log_finish(LOG_PATIENCE_MS);
     return app.status;
 }

@@ -45,10 +45,15 @@ void json_put_time(struct json_writer *json, const char *key, uint64_t wall_ms);
 void json_escape(struct strbuf *buf, struct slice text);
 
 /*
+ * Is it one JSON text, to the letter of the standard, in UTF-8, nested at most 64 deep? An escaped NUL is
+ * refused, too, because a C string would end there.
+ */
+bool json_is_valid(struct slice text);
+
+/*
  * Parses one JSON text; white space around it is allowed, anything else is not.
  *
- * The tree lives in `arena`: never cJSON_Delete it. NULL: not JSON, nested too deeply, an escaped NUL
- * (which cJSON would silently take for the end of a string), or no memory.
+ * The tree lives in `arena`: never cJSON_Delete it. NULL: not json_is_valid, or no memory.
  */
 cJSON *json_parse(struct arena *arena, struct slice text) MUST_CHECK;
 

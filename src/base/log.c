@@ -131,6 +131,24 @@ static size_t log_drain(const char *data, size_t len)
     return done;
 }
 
+bool log_is_waiting(void)
+{
+    return the_log.buf.len > 0;
+}
+
+void log_finish(uint64_t patience_ms)
+{
+    uint64_t until = clock_elapsed_ms() + patience_ms;
+
+    log_flush();
+    while (log_is_waiting() && clock_elapsed_ms() < until) {
+        struct pollfd poller = {.fd = the_log.fd, .events = POLLOUT};
+
+        (void)poll(&poller, 1, 10);
+        log_flush();
+    }
+}
+
 void log_flush(void)
 {
     struct strbuf *buf = &the_log.buf;

@@ -49,6 +49,12 @@ bool log_enabled(enum log_level level);
 void log_write(enum log_level level, const char *message, const struct log_field *fields, size_t count);
 void log_flush(void);
 
+/* Did the last flush leave something behind, because the reader is slow? */
+bool log_is_waiting(void);
+
+/* The last flush of a process: waits for a slow reader, but not for ever. */
+void log_finish(uint64_t patience_ms);
+
 /* Lines dropped since the start, for the metrics. */
 uint64_t log_dropped(void);
 

@@ -104,7 +104,7 @@ const struct setting config_table[] = {
      .fallback = "ws://localhost:8080", LIMITS(1, 1024), .choices = "ws|wss",
      .help = "`{base}` of the URLs that callers are sent to."},
     {"WS_URL_TEMPLATE", group_agents, SETTING_STRING, FIELD(ws_url_template), .fallback = DEFAULT_TEMPLATE,
-     LIMITS(1, 2048),
+     LIMITS(1, 1024),
      .help = "The URL of a call's pod. Also `{call_sid}`, `{merchant}`; each value is percent-encoded."},
     {"BUSY_MESSAGE", group_agents, SETTING_STRING, FIELD(busy_message),
      .fallback = "All agents are currently busy. Please try again later.", LIMITS(1, 1000),

@@ -340,3 +340,11 @@ def test_a_bad_setting_is_named_with_its_value(run_router, variable, value):
     assert done.returncode == 2, done.output
     assert variable in done.output
     assert value in done.output
+
+
+@pytest.mark.parametrize("text", ['{"tier":"gold","x":01}', '{"tier":"gold","x":1.}', '{"tier":"gold","x":"\t"}', '{"tier":"gold",\x02"x":1}', '\ufeff{"tier":"gold"}'])
+def test_lax_json_is_refused_and_spoils_no_answer(router, text):
+    before = router.get("/api/v1/merchants").json()
+    answer = router.request("PUT", "/api/v1/merchants/lax", content=text.encode())
+    assert answer.status_code == 400
+    assert router.get("/api/v1/merchants").json() == before

@@ -8,7 +8,7 @@ import time
 
 import pytest
 
-from conftest import BINARY, DEADLINE_S, ROOT, wait_until
+from conftest import BINARY, DEADLINE_S, ROOT, clean_environment, wait_until
 
 HALF_A_REQUEST = b'POST /api/v1/allocate HTTP/1.1\r\nHost: x\r\nContent-Length: 18\r\n\r\n{"call_s'
 THE_OTHER_HALF = b'id":"CA1"}'
@@ -228,3 +228,13 @@ def test_a_second_signal_ends_it_at_once(start_router):
         router.proc.send_signal(signal.SIGTERM)
         assert router.proc.wait(DEADLINE_S) == 1
     assert router.log_lines("second signal: exiting at once")
+
+
+@pytest.mark.parametrize("closed", ["2>&-", "<&-", ">&- 2>&-", "<&- >&- 2>&-"])
+def test_starts_and_stops_with_standard_descriptors_closed(tmp_path, closed):
+    env = clean_environment({"HTTP_PORT": "0"}, tmp_path / "data")
+    process = subprocess.Popen(["sh", "-c", f'exec "{BINARY}" {closed}'], env=env, stdout=subprocess.DEVNULL)
+    wait_until(lambda: (tmp_path / "data").exists(), "the router has started")
+    time.sleep(0.3)  # nothing it says can be read, so it gets a moment to come up
+    process.send_signal(signal.SIGTERM)
+    assert process.wait(timeout=20) == 0

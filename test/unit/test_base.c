@@ -202,6 +202,56 @@ static void json__parses_one_text_and_nothing_else(void **state UNUSED)
     arena_release(&arena);
 }
 
+static void json__is_checked_to_the_letter(void **state UNUSED)
+{
+    const char *good[] = {"0",       "-0", "10.5e+3", "1E-2",    "\"\"",       "\"\\u00e9\\n\\/\"",     "[]",
+                          "[ 1 ,2]", "{}", "true",    " null\n", "{\"a\":{}}", "\"gr\xc3\xbc\xc3\x9f\""};
+    const char *bad[] = {"",
+                         "01",
+                         "1.",
+                         "-.5",
+                         "+1",
+                         ".5",
+                         "1e",
+                         "\"\t\"",
+                         "\"\\x\"",
+                         "\"\\u12\"",
+                         "\"a",
+                         "[1,]",
+                         "[,1]",
+                         "{\"a\"}",
+                         "{a:1}",
+                         "{\"a\":1,}",
+                         "nul",
+                         "tru e",
+                         "\xef\xbb\xbf{}",
+                         "{}\x02",
+                         "\"\xff\"",
+                         "[1 2]",
+                         "{\"a\":1 \"b\":2}",
+                         "NaN",
+                         "'a'",
+                         "[\"\\u0000\"]",
+                         "{}}",
+                         "\v{}"};
+    char deep[200];
+
+    for (size_t i = 0; i < ARRAY_LEN(good); i++) {
+        if (!json_is_valid(slice_of(good[i])))
+            fail_msg("refused: %s", good[i]);
+    }
+    for (size_t i = 0; i < ARRAY_LEN(bad); i++) {
+        if (json_is_valid(slice_of(bad[i])))
+            fail_msg("accepted: %s", bad[i]);
+    }
+    memset(deep, '[', 64);
+    memset(deep + 64, ']', 64);
+    assert_true(json_is_valid((struct slice){deep, 128}));
+    memset(deep, '[', 65);
+    memset(deep + 65, ']', 65);
+    assert_false(json_is_valid((struct slice){deep, 130}));
+}
+
 struct item {
     int number;
     struct list link;
@@ -236,6 +286,7 @@ int main(void)
         cmocka_unit_test(json__escapes_any_bytes),
         cmocka_unit_test(json__writes_commas_where_they_belong),
         cmocka_unit_test(json__parses_one_text_and_nothing_else),
+        cmocka_unit_test(json__is_checked_to_the_letter),
         cmocka_unit_test(list__keeps_order_and_forgives_a_second_remove),
     };
 

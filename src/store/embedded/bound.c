@@ -29,10 +29,17 @@ static size_t bound_sync(const struct command *command, const struct core *core)
     return bound;
 }
 
+/* A step does as much as its limit at most, and has no more to do than there is. */
+static size_t bound_step(size_t limit, size_t pods, size_t calls)
+{
+    limit = limit ? limit : STEP_LIMIT;
+    /* A pod may be changed twice: when its last call ends, and when its own time has come. */
+    return BOUND_SMALL + 2 * (size_t)min_u64(limit, pods) * BOUND_POD +
+           (size_t)min_u64(limit + TIER_CONCURRENT_MAX, calls) * BOUND_CALL_GONE;
+}
+
 size_t bound_effects(const struct command *command, const struct core *core)
 {
-    size_t limit;
-
     switch (command->type) {
     case COMMAND_RENEW:
         /* Renewed, or ended because it comes too late, and its pod with it or on to another tier. */
@@ -47,9 +54,9 @@ size_t bound_effects(const struct command *command, const struct core *core)
     case COMMAND_SYNC:
         return BOUND_SMALL + bound_sync(command, core);
     case COMMAND_SWEEP:
+        return bound_step(command->sweep.limit, core_pod_count(core), core_call_count(core));
     case COMMAND_REBALANCE:
-        limit = command->type == COMMAND_SWEEP ? command->sweep.limit : command->rebalance.limit;
-        return BOUND_SMALL + (limit ? limit : STEP_LIMIT) * (BOUND_POD + BOUND_CALL_GONE) + BOUND_POD_CALLS;
+        return bound_step(command->rebalance.limit, core_pod_count(core), 0);
     case COMMAND_TIERS_SET:
         return BOUND_SMALL + bound_text(command->tiers_set.text) + core_pod_count(core) * BOUND_POD;
     case COMMAND_MERCHANT_SET:

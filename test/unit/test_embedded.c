@@ -36,6 +36,14 @@ static void wait_for_readiness(struct fixture *f, bool wanted)
     assert_int_equal(is_ready(f), wanted);
 }
 
+static void fixture_unlink(struct fixture *f, const char *name)
+{
+    char path[128];
+
+    snprintf(path, sizeof(path), "%s/%s", f->dir, name);
+    assert_int_equal(unlink(path), 0);
+}
+
 static size_t calls(struct fixture *f)
 {
     return core_call_count(embedded_core(f->store));
@@ -189,8 +197,58 @@ static void open__second_one_is_refused(void **state)
     snprintf(pid, sizeof(pid), "pid %ld", (long)getpid());
     assert_non_null(strstr(f.error, f.dir));
     assert_non_null(strstr(f.error, pid));
+    /* Nor does it help to remove the file that says who has it. */
+    fixture_unlink(&f, "lock");
+    assert_int_equal(embedded_open(&f.loop, &f.settings, &second, &report, f.error, sizeof(f.error)), -EBUSY);
     fixture_close(&f);
     fixture_open(&f);
+    fixture_release(&f);
+}
+
+static void removed_directory__is_never_ready_again(void **state)
+{
+    (void)state;
+    for (size_t i = 0; i < ARRAY_LEN(modes); i++) {
+        struct store_health health;
+        struct fixture f;
+
+        fixture_init(&f, modes[i]);
+        fixture_open(&f);
+        fixture_add_pods(&f);
+        assert_int_equal(fixture_allocate(&f, "CA1"), 0);
+        fixture_remove_files(f.dir);
+        assert_int_equal(rmdir(f.dir), 0);
+        wait_for_readiness(&f, false);
+        store_health(f.store, &health);
+        assert_string_equal(health.detail, "the data directory was removed");
+        assert_int_equal(fixture_allocate(&f, "CA2"), -EIO);
+        assert_int_equal(fixture_release_call(&f, "CA1"), -EIO);
+        /* Another one under the same name is not ours. */
+        assert_int_equal(mkdir(f.dir, 0700), 0);
+        compaction_repair(embedded_of(f.store));
+        uv_run(&f.loop, UV_RUN_DEFAULT);
+        assert_false(is_ready(&f));
+        assert_int_equal(fixture_call(&f, "CA1"), 0);
+        assert_int_equal(f.result.outcome, OUTCOME_OK);
+        fixture_release(&f);
+    }
+}
+
+static void removed_files__are_written_anew(void **state)
+{
+    struct fixture f;
+
+    (void)state;
+    fixture_init(&f, EMBEDDED_FSYNC_EVERYSEC);
+    fixture_open(&f);
+    fixture_add_pods(&f);
+    assert_int_equal(fixture_allocate(&f, "CA1"), 0);
+    fixture_unlink(&f, "log.0000000001");
+    wait_for_readiness(&f, false);
+    wait_for_readiness(&f, true);
+    fixture_close(&f);
+    fixture_open(&f);
+    assert_int_equal(calls(&f), 1);
     fixture_release(&f);
 }
 
@@ -378,6 +436,53 @@ static void full_disk__refuses_changes_before_they_are_made(void **state)
     }
 }
 
+/* Asks for more than is reserved as a command that has much to do. */
+static int rename_tiers(struct fixture *f, size_t len)
+{
+    char *text = malloc(len + 1);
+    int r;
+
+    assert_non_null(text);
+    memset(text, ' ', len);
+    text[len] = '\0';
+    r = fixture_execute(f, &(struct command){.type = COMMAND_TIERS_SET, .tiers_set = {.text = text}});
+    free(text);
+    return r;
+}
+
+static void full_disk__is_noticed_by_the_command_that_finds_no_room(void **state)
+{
+    const struct command sweep = {.type = COMMAND_SWEEP};
+    const struct command rebalance = {.type = COMMAND_REBALANCE};
+    struct fixture f;
+
+    (void)state;
+    fixture_init(&f, EMBEDDED_FSYNC_NO);
+    fixture_open(&f);
+    fixture_add_pods(&f);
+    faults.reserve = -1;
+    /* Where there is little to do, what is reserved is enough. */
+    while (embedded_of(f.store)->active.reserved - embedded_of(f.store)->active.end > SEGMENT_AHEAD + 2000) {
+        assert_int_equal(fixture_allocate(&f, "CA1"), 0);
+        assert_int_equal(fixture_release_call(&f, "CA1"), 0);
+        arena_reset(&f.arena);
+    }
+    assert_int_equal(fixture_execute(&f, &sweep), 0);
+    assert_int_equal(fixture_execute(&f, &rebalance), 0);
+    assert_true(is_ready(&f));
+    /* A refusal is never silent: who is refused for want of room has made the store full. */
+    assert_int_equal(rename_tiers(&f, SEGMENT_CHUNK), -ENOSPC);
+    assert_false(is_ready(&f));
+    /* And it stays full until that would fit. */
+    commit_reserve_ahead(embedded_of(f.store));
+    assert_false(is_ready(&f));
+    assert_int_equal(fixture_execute(&f, &sweep), -ENOSPC);
+    faults.reserve = 0;
+    wait_for_readiness(&f, true);
+    assert_int_equal(fixture_execute(&f, &sweep), 0);
+    fixture_release(&f);
+}
+
 static void full_disk__at_start_does_not_stop_the_queries(void **state)
 {
     struct fixture f;
@@ -534,10 +639,13 @@ int main(void)
         cmocka_unit_test(open__says_what_is_wrong_with_the_directory),
         cmocka_unit_test(open__bad_tiers_are_refused_even_if_others_are_stored),
         cmocka_unit_test(open__second_one_is_refused),
+        cmocka_unit_test(removed_directory__is_never_ready_again),
+        cmocka_unit_test(removed_files__are_written_anew),
         cmocka_unit_test(execute__answers_in_order_with_one_write),
         cmocka_unit_test(close__answers_what_is_pending_and_keeps_it),
         cmocka_unit_test(execute__from_a_callback_is_answered_too),
         cmocka_unit_test(full_disk__refuses_changes_before_they_are_made),
+        cmocka_unit_test(full_disk__is_noticed_by_the_command_that_finds_no_room),
         cmocka_unit_test(full_disk__at_start_does_not_stop_the_queries),
         cmocka_unit_test(file_size_limit__is_survived_in_every_mode),
         cmocka_unit_test(write_error__is_answered_and_repaired),

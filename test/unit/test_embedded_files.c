@@ -10,6 +10,7 @@ enum {
 #define LOG_1 "log.0000000001"
 #define LOG_2 "log.0000000002"
 #define LOG_3 "log.0000000003"
+#define TORN_1 "torn.0000000001"
 #define SNAPSHOT_2 "snapshot.0000000002"
 
 /* A log of one frame per step, and what the state was after each. */
@@ -437,6 +438,149 @@ static void segment_never_begun__is_how_a_crash_leaves_it(void **state)
     history_release(&h);
 }
 
+static void torn_tail__is_kept_aside(void **state)
+{
+    struct history h;
+    size_t len;
+    char *kept;
+
+    (void)state;
+    history_init(&h, EMBEDDED_FSYNC_ALWAYS, 0);
+    history_restore(&h, h.ends[STEPS] - 5, 100);
+    fixture_write_file(&h.f, "torn.0000000007", "older", 5, 0);
+    fixture_open(&h.f);
+    history_is(&h, STEPS - 1);
+    kept = fixture_read_file(&h.f, TORN_1, &len);
+    assert_int_equal(len, h.f.report.cut_bytes);
+    assert_in_range(len, 1, h.ends[STEPS] - 5 - h.ends[STEPS - 1]);
+    assert_memory_equal(kept, h.bytes + h.ends[STEPS - 1], len);
+    free(kept);
+    assert_false(fixture_has_file(&h.f, "torn.0000000007"));
+    assert_false(fixture_has_file(&h.f, "torn.tmp"));
+    fixture_close(&h.f);
+
+    /* It stays until there is something to replace it. */
+    fixture_open(&h.f);
+    assert_int_equal(h.f.report.cut_bytes, 0);
+    assert_true(fixture_has_file(&h.f, TORN_1));
+    fixture_close(&h.f);
+
+    /* What cannot be kept is cut all the same. */
+    history_restore(&h, h.ends[STEPS] - 5, 100);
+    {
+        char path[128];
+
+        snprintf(path, sizeof(path), "%s/torn.tmp", h.f.dir);
+        assert_int_equal(mkdir(path, 0700), 0);
+        fixture_open(&h.f);
+        history_is(&h, STEPS - 1);
+        assert_false(fixture_has_file(&h.f, TORN_1));
+        assert_int_equal(rmdir(path), 0);
+    }
+    history_release(&h);
+}
+
+/* A file that is not ours must be neither cut nor removed, wherever it stands. */
+static void foreign_file__is_refused_and_left_as_it_is(void **state)
+{
+    static const struct {
+        const char *text;
+        size_t zeros;
+    } contents[] = {
+        {"rubbish", 0},
+        {"rubbish", 5000},
+        {"This is a letter to somebody, and it is longer than the header of a file of the log.\n", 0},
+        {"SROUTLOG, so it begins, but then it goes on quite differently and for much too long.\n", 0},
+        {"SROUTSNP", 1000},
+    };
+    struct history h;
+
+    (void)state;
+    history_init(&h, EMBEDDED_FSYNC_ALWAYS, 0);
+    for (size_t i = 0; i < ARRAY_LEN(contents); i++) {
+        for (int place = 0; place < 2; place++) {
+            const char *name = place ? LOG_2 : LOG_1;
+            size_t len = strlen(contents[i].text);
+            size_t after;
+            char *bytes;
+            int r;
+
+            history_restore(&h, h.ends[STEPS], 0);
+            fixture_write_file(&h.f, name, contents[i].text, len, contents[i].zeros);
+            r = fixture_try_open(&h.f);
+            assert_true(r == -EBADMSG || (r == -EOPNOTSUPP && strncmp(contents[i].text, "SROUTLOG", 8) == 0));
+            assert_non_null(strstr(h.f.error, name));
+            bytes = fixture_read_file(&h.f, name, &after);
+            assert_int_equal(after, len + contents[i].zeros);
+            assert_memory_equal(bytes, contents[i].text, len);
+            free(bytes);
+        }
+    }
+    /* What a crash can leave of a header is none of these. */
+    for (size_t len = 0; len < FILE_HEADER_SIZE; len += 3) {
+        history_restore(&h, len, 0);
+        fixture_open(&h.f);
+        assert_int_equal(h.f.report.pods, 0);
+        fixture_close(&h.f);
+    }
+    history_release(&h);
+}
+
+/* Bytes that seem to begin a long frame at every twelfth place. */
+static void hostile_tail__is_refused_without_being_checked_over_and_over(void **state)
+{
+    enum { UNITS = 400000 };
+
+    char unit[12] = "\xf5\xc1SR\0\0\0\0\0\0\x20\0"; /* 2 MiB of payload */
+    struct history h;
+    size_t len;
+    char *bytes;
+
+    (void)state;
+    history_init(&h, EMBEDDED_FSYNC_NO, 0);
+    len = h.ends[STEPS] + UNITS * sizeof(unit);
+    bytes = malloc(len);
+    assert_non_null(bytes);
+    memcpy(bytes, h.bytes, h.ends[STEPS]);
+    for (size_t i = 0; i < UNITS; i++)
+        memcpy(bytes + h.ends[STEPS] + i * sizeof(unit), unit, sizeof(unit));
+    fixture_write_file(&h.f, LOG_1, bytes, len, 0);
+    free(bytes);
+    assert_int_equal(fixture_try_open(&h.f), -EBADMSG);
+    assert_non_null(strstr(h.f.error, LOG_1));
+    history_release(&h);
+}
+
+/* Opening a FIFO would wait for its other end for ever. */
+static void no_regular_file__is_refused(void **state)
+{
+    static const char *const names[] = {LOG_1, LOG_2, SNAPSHOT_2};
+
+    (void)state;
+    for (size_t i = 0; i < ARRAY_LEN(names); i++) {
+        for (int kind = 0; kind < 3; kind++) {
+            struct history h;
+            char path[128];
+
+            history_init(&h, EMBEDDED_FSYNC_NO, 0);
+            snprintf(path, sizeof(path), "%s/%s", h.f.dir, names[i]);
+            unlink(path);
+            if (kind == 0)
+                assert_int_equal(mkfifo(path, 0600), 0);
+            else if (kind == 1)
+                assert_int_equal(mkdir(path, 0700), 0);
+            else
+                assert_int_equal(symlink("/dev/zero", path), 0);
+            assert_true(fixture_try_open(&h.f) < 0);
+            assert_non_null(strstr(h.f.error, names[i]));
+            assert_non_null(strstr(h.f.error, "not a regular file"));
+            if (kind == 1)
+                assert_int_equal(rmdir(path), 0);
+            history_release(&h);
+        }
+    }
+}
+
 /* Mutated files: refused or opened, and what is opened holds its invariants. */
 static void hostile_files__never_crash(void **state)
 {
@@ -488,6 +632,10 @@ int main(void)
         cmocka_unit_test(damaged_snapshot__is_refused_unless_the_log_is_still_there),
         cmocka_unit_test(newer_version__is_refused_with_its_number),
         cmocka_unit_test(segment_never_begun__is_how_a_crash_leaves_it),
+        cmocka_unit_test(torn_tail__is_kept_aside),
+        cmocka_unit_test(foreign_file__is_refused_and_left_as_it_is),
+        cmocka_unit_test(hostile_tail__is_refused_without_being_checked_over_and_over),
+        cmocka_unit_test(no_regular_file__is_refused),
         cmocka_unit_test(hostile_files__never_crash),
     };
 

@@ -275,16 +275,38 @@ static void frame__every_flipped_bit_is_noticed(void **state)
 static void frame_find__passes_over_what_is_no_frame(void **state)
 {
     char data[512] = "\xf5\xc1SR\xf5\xc1SR some noise";
+    uint64_t budget = sizeof(data);
     struct frame frame;
     size_t len;
 
     (void)state;
-    assert_null(frame_find(data, 200, 0, &frame));
+    assert_null(frame_find(data, 200, 0, &budget, &frame));
     len = 30 + make_frame(data + 30, "x", 9);
-    assert_ptr_equal(frame_find(data, len, 0, &frame), data + 30);
+    assert_ptr_equal(frame_find(data, len, 0, &budget, &frame), data + 30);
     assert_int_equal(frame.seq, 9);
-    assert_null(frame_find(data, len, 31, &frame));
-    assert_null(frame_find(data, len - 1, 0, &frame));
+    assert_null(frame_find(data, len, 31, &budget, &frame));
+    assert_null(frame_find(data, len - 1, 0, &budget, &frame));
+}
+
+/* Every twelve bytes claim to be a frame that reaches far. */
+static void frame_find__gives_up_when_its_budget_is_used_up(void **state)
+{
+    static const char unit[12] = "\xf5\xc1SR\0\0\0\0\0\x02\0\0"; /* 512 bytes of payload */
+    const uint64_t enough = 1000000;
+    uint64_t budget = enough;
+    struct frame frame;
+    char data[4096];
+    size_t len;
+
+    (void)state;
+    for (size_t i = 0; i < sizeof(data); i++)
+        data[i] = unit[i % sizeof(unit)];
+    len = 3000 + make_frame(data + 3000, "x", 9);
+    assert_ptr_equal(frame_find(data, len, 0, &budget, &frame), data + 3000);
+    assert_in_range(budget, 1, enough - 100 * (FRAME_HEADER_SIZE + 512));
+    budget = 10 * (FRAME_HEADER_SIZE + 512);
+    assert_null(frame_find(data, len, 0, &budget, &frame));
+    assert_int_equal(budget, 0);
 }
 
 static void file_header__another_version_is_told_apart_from_damage(void **state)
@@ -347,6 +369,7 @@ int main(void)
         cmocka_unit_test(frame__comes_back_as_it_was),
         cmocka_unit_test(frame__every_flipped_bit_is_noticed),
         cmocka_unit_test(frame_find__passes_over_what_is_no_frame),
+        cmocka_unit_test(frame_find__gives_up_when_its_budget_is_used_up),
         cmocka_unit_test(file_header__another_version_is_told_apart_from_damage),
         cmocka_unit_test(pending__beyond_the_limit_there_is_none),
     };

@@ -12,35 +12,40 @@ static void commit_start_retry(struct embedded *embedded, uint64_t after_ms)
         uv_timer_start(&embedded->retry_timer, commit_retry, after_ms, 0);
 }
 
-int commit_reserve(struct embedded *embedded, size_t len)
-{
-    uint64_t until = embedded->active.end + embedded->in_flight.buf.len + embedded->gathering.buf.len +
-                     2 * FRAME_HEADER_SIZE + len;
-    int r = segment_reserve(&embedded->active, until);
-
-    if (r < 0)
-        return disk_err_is_full(r) ? -ENOSPC : -EIO;
-    return 0;
-}
-
-static void commit_set_full(struct embedded *embedded, int err)
+/* Until `wanted` bytes fit: with less, the command that found no room would find none again. */
+static void commit_set_full(struct embedded *embedded, int err, uint64_t wanted)
 {
     if (!embedded->is_full)
         log_warn("no space for the log: changes are refused until there is some",
                  log_str("directory", embedded->dir.path), log_str("error", strerror(-err)));
     embedded->is_full = true;
+    embedded->space_wanted = max_u64(embedded->space_wanted, wanted);
     snprintf(embedded->detail, sizeof(embedded->detail), "no space for the log: %s", strerror(-err));
     commit_start_retry(embedded, EMBEDDED_SPACE_RETRY_MS);
 }
 
-void commit_reserve_ahead(struct embedded *embedded)
+int commit_reserve(struct embedded *embedded, size_t len)
 {
-    int r = segment_reserve(&embedded->active, embedded->active.end + SEGMENT_AHEAD);
+    uint64_t wanted = embedded->in_flight.buf.len + embedded->gathering.buf.len + 2 * FRAME_HEADER_SIZE + len;
+    int r = segment_reserve(&embedded->active, embedded->active.end + wanted);
 
     if (r < 0) {
-        commit_set_full(embedded, r);
+        commit_set_full(embedded, r, wanted);
+        return disk_err_is_full(r) ? -ENOSPC : -EIO;
+    }
+    return 0;
+}
+
+void commit_reserve_ahead(struct embedded *embedded)
+{
+    uint64_t wanted = max_u64(SEGMENT_AHEAD, embedded->space_wanted);
+    int r = segment_reserve(&embedded->active, embedded->active.end + wanted);
+
+    if (r < 0) {
+        commit_set_full(embedded, r, wanted);
     } else if (embedded->is_full) {
         embedded->is_full = false;
+        embedded->space_wanted = 0;
         embedded->detail[0] = '\0';
         core_listens_again(embedded->core, embedded_now(embedded));
         log_info("there is space for the log again", log_str("directory", embedded->dir.path));
@@ -51,6 +56,8 @@ void commit_retry(uv_timer_t *timer)
 {
     struct embedded *embedded = timer->data;
 
+    if (embedded->is_removed)
+        return;
     if (embedded->failed)
         compaction_repair(embedded);
     else if (embedded->is_full)
@@ -110,6 +117,21 @@ static void commit_undo(struct embedded *embedded, const struct list *pending)
     arena_release(&arena);
 }
 
+static void commit_tell_failure(struct embedded *embedded, int err, const char *what)
+{
+    if (embedded->is_removed) {
+        log_error("the data directory was removed: changes are refused until the process is started again",
+                  log_str("directory", embedded->dir.path));
+        snprintf(embedded->detail, sizeof(embedded->detail), "the data directory was removed");
+        return;
+    }
+    log_error("the log cannot be written: changes are refused until it can",
+              log_str("directory", embedded->dir.path), log_str("what", what),
+              log_str("error", strerror(-err)));
+    snprintf(embedded->detail, sizeof(embedded->detail), "the log cannot be written: %s: %s", what,
+             strerror(-err));
+}
+
 void commit_fail(struct embedded *embedded, int err, const char *what)
 {
     struct list pending;
@@ -121,13 +143,10 @@ void commit_fail(struct embedded *embedded, int err, const char *what)
         embedded->io.abort_err = err;
         return;
     }
-    log_error("the log cannot be written: changes are refused until it can",
-              log_str("directory", embedded->dir.path), log_str("what", what),
-              log_str("error", strerror(-err)));
-    snprintf(embedded->detail, sizeof(embedded->detail), "the log cannot be written: %s: %s", what,
-             strerror(-err));
+    commit_tell_failure(embedded, err, what);
     embedded->failed = disk_err_is_full(err) ? -ENOSPC : -EIO;
     embedded->is_full = false;
+    embedded->space_wanted = 0;
     /* What was not acknowledged need not come back after a crash; if this fails too, it may. */
     (void)!segment_trim(&embedded->active);
     list_init(&pending);
@@ -138,6 +157,24 @@ void commit_fail(struct embedded *embedded, int err, const char *what)
     batch_reset(&embedded->gathering);
     commit_start_retry(embedded, EMBEDDED_REPAIR_RETRY_MS);
     embedded_answer(embedded, &pending, embedded->failed);
+}
+
+void commit_check_files(struct embedded *embedded)
+{
+    if (embedded->is_removed || embedded->is_closing)
+        return;
+    if (directory_is_removed(&embedded->dir)) {
+        embedded->is_removed = true;
+        if (embedded->failed) {
+            commit_tell_failure(embedded, -EIO, "");
+            embedded->failed = -EIO;
+        } else {
+            commit_fail(embedded, -EIO, "");
+        }
+    } else if (!embedded->failed && segment_is_removed(&embedded->active)) {
+        /* The repair writes all that memory holds into new files. */
+        commit_fail(embedded, -ENOENT, "the file of the log was removed");
+    }
 }
 
 static void commit_mark_dirty(struct embedded *embedded)
@@ -213,7 +250,7 @@ static void commit_committed(struct embedded *embedded)
     batch_take_pending(&embedded->in_flight, &pending);
     batch_reset(&embedded->in_flight);
     if (job->reserve_err < 0 && !embedded->failed)
-        commit_set_full(embedded, job->reserve_err);
+        commit_set_full(embedded, job->reserve_err, SEGMENT_AHEAD);
     embedded_answer(embedded, &pending, 0);
 }
 

@@ -33,8 +33,12 @@ static void compaction_gave_up(struct embedded *embedded, const char *error)
 {
     embedded->compaction.state = COMPACTION_IDLE;
     embedded->compaction.not_before_ms = clock_elapsed_ms() + EMBEDDED_SNAPSHOT_RETRY_MS;
-    log_warn("no snapshot was made; the log stays long until the next attempt",
-             log_str("directory", embedded->dir.path), log_str("error", error));
+    if (embedded->is_closing)
+        log_debug("no snapshot was made: the store is closing", log_str("directory", embedded->dir.path),
+                  log_str("error", error));
+    else
+        log_warn("no snapshot was made; the log stays long until the next attempt",
+                 log_str("directory", embedded->dir.path), log_str("error", error));
 }
 
 void compaction_discard(struct embedded *embedded)
@@ -234,7 +238,9 @@ static void compaction_repaired(uv_work_t *work, int status)
 
     assert(status == 0);
     compaction->state = COMPACTION_IDLE;
-    if (compaction->err == 0) {
+    if (compaction->err == 0 && embedded->is_removed) {
+        segment_close(&compaction->next);
+    } else if (compaction->err == 0) {
         segment_close(&embedded->active);
         embedded->active = compaction->next;
         embedded->durable_seq = embedded->next_seq - 1;
@@ -258,7 +264,7 @@ void compaction_repair(struct embedded *embedded)
     struct compaction *compaction = &embedded->compaction;
     int r;
 
-    if (compaction_is_busy(embedded) || embedded->io.is_busy || embedded->is_closing)
+    if (compaction_is_busy(embedded) || embedded->io.is_busy || embedded->is_closing || embedded->is_removed)
         return;
     compaction_discard(embedded);
     compaction->header = (struct file_header){

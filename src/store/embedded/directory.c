@@ -25,12 +25,12 @@ void directory_tmp_name(char name[DIRECTORY_NAME_MAX], enum file_kind kind, uint
 }
 
 /* Exactly the digits that directory_name writes; 0 is no index. */
-static bool parse_name(const char *name, enum file_kind kind, uint64_t *ret_index)
+static bool parse_name(const char *name, const char *prefix, uint64_t *ret_index)
 {
-    size_t prefix_len = strlen(prefixes[kind]);
+    size_t prefix_len = strlen(prefix);
     uint64_t index = 0;
 
-    if (strncmp(name, prefixes[kind], prefix_len) != 0 || strlen(name) != prefix_len + INDEX_DIGITS)
+    if (strncmp(name, prefix, prefix_len) != 0 || strlen(name) != prefix_len + INDEX_DIGITS)
         return false;
     for (const char *at = name + prefix_len; *at; at++) {
         if (*at < '0' || *at > '9')
@@ -39,6 +39,17 @@ static bool parse_name(const char *name, enum file_kind kind, uint64_t *ret_inde
     }
     *ret_index = index;
     return index > 0;
+}
+
+/*
+ * The lock file says who it is, but anybody can remove it; so the directory itself is locked as well. A file
+ * system that cannot lock directories (NFS wants a file that is open for writing) leaves the file alone.
+ */
+static int directory_flock(const struct directory *dir)
+{
+    if (flock(dir->fd, LOCK_EX | LOCK_NB) < 0 && errno == EWOULDBLOCK)
+        return -1;
+    return flock(dir->lock_fd, LOCK_EX | LOCK_NB);
 }
 
 static int directory_lock(struct directory *dir, char *error, size_t error_size)
@@ -53,7 +64,7 @@ static int directory_lock(struct directory *dir, char *error, size_t error_size)
         snprintf(error, error_size, "cannot write in the data directory %s: %s", dir->path, strerror(err));
         return -err;
     }
-    if (flock(dir->lock_fd, LOCK_EX | LOCK_NB) < 0) {
+    if (directory_flock(dir) < 0) {
         err = errno == EWOULDBLOCK ? EBUSY : errno;
         len = pread(dir->lock_fd, text, sizeof(text) - 1, 0);
         text[len > 0 ? len : 0] = '\0';
@@ -165,7 +176,7 @@ int directory_list(const struct directory *dir, enum file_kind kind, uint64_t **
     while (errno = 0, (entry = readdir(stream))) {
         uint64_t index;
 
-        if (!parse_name(entry->d_name, kind, &index))
+        if (!parse_name(entry->d_name, prefixes[kind], &index))
             continue;
         if (count == room) {
             uint64_t *grown;
@@ -196,9 +207,29 @@ int directory_list(const struct directory *dir, enum file_kind kind, uint64_t **
 
 int directory_open_file(const struct directory *dir, const char *name, int flags)
 {
-    int fd = openat(dir->fd, name, flags | O_CLOEXEC, 0600);
+    /* Opening a FIFO would wait for its other end. */
+    int fd = openat(dir->fd, name, flags | O_CLOEXEC | O_NONBLOCK, 0600);
+    struct stat st;
+    int r = 0;
 
-    return fd < 0 ? -errno : fd;
+    if (fd < 0)
+        return -errno;
+    if (fstat(fd, &st) < 0)
+        r = -errno;
+    else if (!S_ISREG(st.st_mode))
+        r = -ENXIO;
+    if (r < 0) {
+        close(fd);
+        return r;
+    }
+    return fd;
+}
+
+bool directory_is_removed(const struct directory *dir)
+{
+    struct stat st;
+
+    return fstat(dir->fd, &st) == 0 && st.st_nlink == 0;
 }
 
 int directory_sync(const struct directory *dir)
@@ -225,6 +256,21 @@ void directory_remove_before(const struct directory *dir, uint64_t index)
     }
 }
 
+void directory_remove_torn(const struct directory *dir)
+{
+    DIR *stream = directory_stream(dir);
+    struct dirent *entry;
+    uint64_t index;
+
+    if (!stream)
+        return;
+    while ((entry = readdir(stream))) {
+        if (parse_name(entry->d_name, DIRECTORY_TORN ".", &index))
+            unlinkat(dir->fd, entry->d_name, 0);
+    }
+    closedir(stream);
+}
+
 void directory_remove_tmp(const struct directory *dir)
 {
     DIR *stream = directory_stream(dir);
@@ -237,7 +283,8 @@ void directory_remove_tmp(const struct directory *dir)
 
         if (len > 4 && strcmp(entry->d_name + len - 4, ".tmp") == 0 &&
             (strncmp(entry->d_name, prefixes[FILE_SEGMENT], 4) == 0 ||
-             strncmp(entry->d_name, prefixes[FILE_SNAPSHOT], 9) == 0))
+             strncmp(entry->d_name, prefixes[FILE_SNAPSHOT], 9) == 0 ||
+             strncmp(entry->d_name, DIRECTORY_TORN ".", 5) == 0))
             unlinkat(dir->fd, entry->d_name, 0);
     }
     closedir(stream);

@@ -3,6 +3,7 @@
  *
  * log.NNNNNNNNNN are the segments of the log, snapshot.NNNNNNNNNN is the state before the first frame of the
  * segment with the same number. Files that end in .tmp are unfinished and belong to nobody after a crash.
+ * torn.NNNNNNNNNN is what was cut off the end of that segment, kept for whoever wants to look at it.
  */
 #ifndef STORE_EMBEDDED_DIRECTORY_H
 #define STORE_EMBEDDED_DIRECTORY_H
@@ -14,6 +15,8 @@ enum {
     DIRECTORY_NAME_MAX = 32,
     DIRECTORY_FILES_MAX = 100000, /* more of one kind, and something is very wrong */
 };
+
+#define DIRECTORY_TORN "torn"
 
 struct directory {
     char *path;
@@ -36,7 +39,10 @@ void directory_tmp_name(char name[DIRECTORY_NAME_MAX], enum file_kind kind, uint
 int directory_list(const struct directory *dir, enum file_kind kind, uint64_t **ret_indexes,
                    size_t *ret_count) MUST_CHECK;
 
-/* A file descriptor or a negative errno. */
+/* Was it removed since it was opened? Then what is written in it is gone with this process. */
+bool directory_is_removed(const struct directory *dir);
+
+/* A file descriptor or a negative errno. -ENXIO: there is something else than a file under that name. */
 int directory_open_file(const struct directory *dir, const char *name, int flags) MUST_CHECK;
 
 /* Makes the names durable. 0 or a negative errno. */
@@ -45,6 +51,9 @@ int directory_sync(const struct directory *dir) MUST_CHECK;
 /* Removes what a complete snapshot `index` makes superfluous. What cannot be removed stays for the next time.
  */
 void directory_remove_before(const struct directory *dir, uint64_t index);
+
+/* Removes what was kept of a tail that was cut off earlier. */
+void directory_remove_torn(const struct directory *dir);
 
 /* Removes unfinished files. */
 void directory_remove_tmp(const struct directory *dir);

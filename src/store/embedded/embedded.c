@@ -34,6 +34,7 @@ void embedded_awake(uv_timer_t *timer)
     struct embedded *embedded = timer->data;
 
     embedded_notice_pause(embedded, embedded_now(embedded));
+    commit_check_files(embedded);
 }
 
 void embedded_add_record(void *arg, const struct record *record)

@@ -95,9 +95,11 @@ struct embedded {
     uint64_t log_bytes; /* since the snapshot */
     uint64_t snapshot_bytes;
 
-    int failed;    /* 0, or -EIO or -ENOSPC: memory is ahead of the disk, and nothing may change */
-    bool is_full;  /* no space could be reserved */
-    bool is_dirty; /* written and not synced */
+    int failed;            /* 0, or -EIO or -ENOSPC: memory is ahead of the disk, and nothing may change */
+    bool is_full;          /* no space could be reserved */
+    bool is_removed;       /* the directory is gone: nothing can be repaired in it */
+    uint64_t space_wanted; /* is_full: so many bytes behind the end of the log must fit before it is not */
+    bool is_dirty;         /* written and not synced */
     bool is_closing;
     bool is_finished; /* the log was closed */
     char detail[128];
@@ -142,7 +144,7 @@ void embedded_idled(uv_idle_t *idle);
 void embedded_awake(uv_timer_t *timer);
 
 /* commit.c */
-/* Makes sure of space for `len` more bytes of log. 0 or -ENOSPC. */
+/* Makes sure of space for `len` more bytes of log. 0; -ENOSPC or -EIO: the store is full from now on. */
 int commit_reserve(struct embedded *embedded, size_t len) MUST_CHECK;
 /* Keeps some space ahead; if there is none, the store is full until a timer finds some. */
 void commit_reserve_ahead(struct embedded *embedded);
@@ -153,6 +155,8 @@ void commit_start(struct embedded *embedded);
 /* Memory is ahead of the disk: all that waits is answered with an error, and nothing changes until a repair.
  */
 void commit_fail(struct embedded *embedded, int err, const char *what);
+/* Fails the store if its files were removed under it: what is written to them cannot be found again. */
+void commit_check_files(struct embedded *embedded);
 void commit_start_finish(struct embedded *embedded);
 void commit_retry(uv_timer_t *timer);
 void commit_sync(uv_timer_t *timer);

@@ -118,15 +118,20 @@ int frame_open(const char *data, size_t len, struct frame *ret_frame)
     return 0;
 }
 
-const char *frame_find(const char *data, size_t len, size_t from, struct frame *ret_frame)
+const char *frame_find(const char *data, size_t len, size_t from, uint64_t *budget, struct frame *ret_frame)
 {
-    while (from < len) {
+    while (from<len && * budget> 0) {
         const char *at = memmem(data + from, len - from, frame_magic, sizeof(frame_magic));
+        size_t left;
+        size_t size;
 
         if (!at)
             return NULL;
-        if (frame_open(at, len - (size_t)(at - data), ret_frame) == 0)
+        left = len - (size_t)(at - data);
+        if (frame_open(at, left, ret_frame) == 0)
             return at;
+        if (left >= FRAME_HEADER_SIZE && frame_peek(at, &size) == 0 && size <= left)
+            *budget -= min_u64(*budget, size);
         from = (size_t)(at - data) + 1;
     }
     return NULL;
@@ -169,4 +174,9 @@ int file_header_read(const char data[FILE_HEADER_SIZE], enum file_kind kind, str
         .time_ms = get_u64(data + FILE_TIME),
     };
     return 0;
+}
+
+bool file_header_begins(const char *data, size_t len, enum file_kind kind)
+{
+    return memcmp(data, file_magic[kind], (size_t)min_u64(len, sizeof(file_magic[0]))) == 0;
 }

@@ -48,8 +48,14 @@ int frame_peek(const char *data, size_t *ret_size) MUST_CHECK;
 /* Checks the whole frame. 0: *ret_frame's payload points into `data`. -EBADMSG: damaged or incomplete. */
 int frame_open(const char *data, size_t len, struct frame *ret_frame) MUST_CHECK;
 
-/* The first place at or after data + from where a frame begins and is whole, or NULL. */
-const char *frame_find(const char *data, size_t len, size_t from, struct frame *ret_frame);
+/*
+ * The first place at or after data + from where a frame begins and is whole, or NULL.
+ *
+ * Bytes can be made so that every few of them seem to begin a long frame, and each has to be checked to its
+ * end; so *budget is how many bytes may still be checked in vain. NULL and *budget 0: it was used up, and
+ * nobody knows what is here.
+ */
+const char *frame_find(const char *data, size_t len, size_t from, uint64_t *budget, struct frame *ret_frame);
 
 enum file_kind {
     FILE_SEGMENT,
@@ -76,5 +82,8 @@ void file_header_write(char data[FILE_HEADER_SIZE], const struct file_header *he
  */
 int file_header_read(const char data[FILE_HEADER_SIZE], enum file_kind kind,
                      struct file_header *ret_header) MUST_CHECK;
+
+/* Are these `len` bytes, of which the rest was never written, how such a header begins? */
+bool file_header_begins(const char *data, size_t len, enum file_kind kind);
 
 #endif

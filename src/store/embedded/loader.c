@@ -7,6 +7,7 @@
 
 #include "store/embedded/reader.h"
 #include "store/embedded/record_codec.h"
+#include "store/embedded/torn.h"
 
 struct loader {
     const struct directory *dir;
@@ -24,7 +25,14 @@ struct loader {
 struct beyond {
     bool has_frames;
     bool is_damage;       /* it cannot come from a crash of the machine alone */
+    bool is_unknown;      /* looking any further would take too long */
     uint64_t durable_seq; /* the highest that a frame claims */
+    uint64_t budget;      /* of frame_find */
+};
+
+enum {
+    LOOK_BUDGET = 64 * 1024 * 1024,
+    LOOK_BUDGET_FACTOR = 4, /* and so many times the size of what is looked at */
 };
 
 static int loader_fail(struct loader *loader, int err, const char *name, const char *what)
@@ -68,6 +76,15 @@ static int loader_fail_missing(struct loader *loader, uint64_t index)
     return -EBADMSG;
 }
 
+static int loader_open(struct loader *loader, struct reader *reader, enum file_kind kind, uint64_t index)
+{
+    int r = reader_open(reader, loader->dir, kind, index);
+
+    if (r == -ENXIO)
+        return loader_fail(loader, r, reader->name, "it is not a regular file; move it away");
+    return r < 0 ? loader_fail(loader, r, reader->name, strerror(-r)) : 0;
+}
+
 static int loader_apply(struct loader *loader, const struct reader *reader, const struct frame *frame)
 {
     uint64_t frame_at = reader->offset - frame->payload_len - FRAME_HEADER_SIZE;
@@ -99,9 +116,10 @@ static int loader_walk_snapshot(struct loader *loader, struct reader *reader, bo
 {
     struct frame frame;
     uint64_t seq = 0;
+    bool is_foreign;
     int r;
 
-    r = reader_header(reader, FILE_SNAPSHOT, ret_header);
+    r = reader_header(reader, FILE_SNAPSHOT, ret_header, &is_foreign);
     if (r == -EOPNOTSUPP)
         return loader_fail_version(loader, reader->name, ret_header->version);
     while (r == 0) {
@@ -126,18 +144,18 @@ static int loader_take_snapshot(struct loader *loader, uint64_t index)
     struct reader reader;
     int r;
 
-    r = reader_open(&reader, loader->dir, FILE_SNAPSHOT, index);
+    r = loader_open(loader, &reader, FILE_SNAPSHOT, index);
     if (r < 0)
-        return loader_fail(loader, r, reader.name, strerror(-r));
+        return r;
     r = loader_walk_snapshot(loader, &reader, false, &header);
     if (r == 0 && header.index != index)
         r = -EBADMSG;
     reader_release(&reader);
     if (r < 0)
         return r;
-    r = reader_open(&reader, loader->dir, FILE_SNAPSHOT, index);
+    r = loader_open(loader, &reader, FILE_SNAPSHOT, index);
     if (r < 0)
-        return loader_fail(loader, r, reader.name, strerror(-r));
+        return r;
     r = loader_walk_snapshot(loader, &reader, true, &header);
     loader->loaded.snapshot_bytes = reader.size;
     loader->loaded.index = loader->loaded.keep_from = index;
@@ -187,22 +205,25 @@ static int loader_look_beyond(struct loader *loader, uint64_t index, uint64_t of
     size_t len;
     int r;
 
-    r = reader_open(&reader, loader->dir, FILE_SEGMENT, index);
+    r = loader_open(loader, &reader, FILE_SEGMENT, index);
     if (r < 0)
-        return loader_fail(loader, r, reader.name, strerror(-r));
+        return r;
     r = reader_rest(&reader, offset, &data, &len);
     if (r < 0) {
         loader_fail(loader, r, reader.name, strerror(-r));
         reader_release(&reader);
         return r;
     }
-    at = frame_find(data, len, 0, &frame);
+    beyond->budget += LOOK_BUDGET_FACTOR * len;
+    at = frame_find(data, len, 0, &beyond->budget, &frame);
     while (at) {
         beyond->has_frames = true;
         beyond->durable_seq = max_u64(beyond->durable_seq, frame.durable_seq);
         beyond->is_damage |= !boot || !frame.boot || frame.boot == boot;
-        at = frame_find(data, len, (size_t)(at - data) + FRAME_HEADER_SIZE + frame.payload_len, &frame);
+        at = frame_find(data, len, (size_t)(at - data) + FRAME_HEADER_SIZE + frame.payload_len,
+                        &beyond->budget, &frame);
     }
+    beyond->is_unknown |= beyond->budget == 0;
     free(data);
     reader_release(&reader);
     return 0;
@@ -214,12 +235,13 @@ static int loader_look_at_header(struct loader *loader, uint64_t index, struct b
     uint32_t boot = loader->options->boot;
     struct file_header header;
     struct reader reader;
+    bool is_foreign;
     int r;
 
-    r = reader_open(&reader, loader->dir, FILE_SEGMENT, index);
+    r = loader_open(loader, &reader, FILE_SEGMENT, index);
     if (r < 0)
-        return loader_fail(loader, r, reader.name, strerror(-r));
-    r = reader_header(&reader, FILE_SEGMENT, &header);
+        return r;
+    r = reader_header(&reader, FILE_SEGMENT, &header, &is_foreign);
     reader_release(&reader);
     if (r == -ENODATA)
         return 0;
@@ -242,6 +264,7 @@ static int loader_cut(struct loader *loader, size_t i, uint64_t offset)
     int fd;
     int r;
 
+    torn_keep(loader->dir, loader->segments + i, loader->segment_count - i, offset, loader->loaded.torn);
     for (size_t last = loader->segment_count; last > i; last--) {
         uint64_t from = last - 1 == i ? offset : 0;
 
@@ -272,7 +295,7 @@ static int loader_cut(struct loader *loader, size_t i, uint64_t offset)
 static int loader_bad_place(struct loader *loader, size_t i, uint64_t offset)
 {
     uint64_t seq = loader->loaded.next_seq;
-    struct beyond beyond = {0};
+    struct beyond beyond = {.budget = LOOK_BUDGET};
     char name[DIRECTORY_NAME_MAX];
     int r;
 
@@ -280,13 +303,16 @@ static int loader_bad_place(struct loader *loader, size_t i, uint64_t offset)
     if (!loader->options->may_repair)
         return loader_fail_damaged(loader, name, offset, "no whole frame is here");
     r = loader_look_beyond(loader, loader->segments[i], offset, &beyond);
-    for (size_t later = i + 1; r == 0 && later < loader->segment_count; later++) {
+    for (size_t later = i + 1; r == 0 && !beyond.is_unknown && later < loader->segment_count; later++) {
         r = loader_look_at_header(loader, loader->segments[later], &beyond);
         if (r == 0)
             r = loader_look_beyond(loader, loader->segments[later], 0, &beyond);
     }
     if (r < 0)
         return r;
+    if (beyond.is_unknown)
+        return loader_fail_damaged(loader, name, offset,
+                                   "no whole frame is here, and what follows is no torn tail of ours");
     if (beyond.has_frames && (beyond.is_damage || beyond.durable_seq >= seq))
         return loader_fail_damaged(loader, name, offset, "no whole frame is here, but later ones are whole");
     return loader_cut(loader, i, offset);
@@ -308,6 +334,7 @@ static int loader_load_frames(struct loader *loader, size_t i, struct reader *re
         if (r < 0)
             return r;
         loader->loaded.next_seq++;
+        loader->loaded.was_closed = frame.kind == FRAME_CLOSED;
     }
     loader->loaded.end = reader->offset;
     loader->loaded.log_bytes += reader->offset;
@@ -324,14 +351,17 @@ static int loader_load_segment(struct loader *loader, size_t i)
 {
     struct file_header header;
     struct reader reader;
+    bool is_foreign;
     int r;
 
-    r = reader_open(&reader, loader->dir, FILE_SEGMENT, loader->segments[i]);
+    r = loader_open(loader, &reader, FILE_SEGMENT, loader->segments[i]);
     if (r < 0)
-        return loader_fail(loader, r, reader.name, strerror(-r));
-    r = reader_header(&reader, FILE_SEGMENT, &header);
+        return r;
+    r = reader_header(&reader, FILE_SEGMENT, &header, &is_foreign);
     if (r == -EOPNOTSUPP) {
         r = loader_fail_version(loader, reader.name, header.version);
+    } else if (is_foreign) {
+        r = loader_fail_damaged(loader, reader.name, 0, "it does not begin like a file of the log");
     } else if (r == -ENODATA || r == -EBADMSG) {
         /* Made but never begun is how a crash leaves the last one; the log goes on where it was. */
         r = loader_bad_place(loader, i, 0);

@@ -40,7 +40,9 @@ struct loaded {
     uint64_t log_bytes;
     uint64_t records;
     uint64_t cut_bytes;
-    uint64_t damaged_snapshot; /* its number, if a newer one had to be passed over; else 0 */
+    char torn[DIRECTORY_NAME_MAX]; /* the file that what was cut off is kept in; "": none */
+    bool was_closed;               /* the last frame says that the log was closed in good order */
+    uint64_t damaged_snapshot;     /* its number, if a newer one had to be passed over; else 0 */
 };
 
 /*

@@ -151,6 +151,21 @@ static void opening_compare_tiers(struct embedded *embedded, const char *tier_co
     arena_release(&arena);
 }
 
+/* What an operator may want to know about how the last run ended. */
+static void opening_tell(const struct embedded *embedded, const struct loaded *loaded)
+{
+    if (!loaded->is_empty && (!loaded->was_closed || loaded->cut_bytes))
+        log_info("the last run did not end cleanly", log_str("directory", embedded->dir.path));
+    if (loaded->cut_bytes)
+        log_warn("a torn tail was cut off the log: the last write before the crash was not complete",
+                 log_str("directory", embedded->dir.path), log_num("cut_bytes", (int64_t)loaded->cut_bytes),
+                 log_str("kept_as", loaded->torn));
+    if (loaded->damaged_snapshot)
+        log_warn("the newest snapshot is damaged; an older one and the log were used instead",
+                 log_str("directory", embedded->dir.path),
+                 log_num("snapshot", (int64_t)loaded->damaged_snapshot));
+}
+
 static int opening_load(struct embedded *embedded, const struct embedded_settings *settings,
                         struct loaded *ret_loaded, char *error, size_t error_size)
 {
@@ -161,10 +176,7 @@ static int opening_load(struct embedded *embedded, const struct embedded_setting
     r = loader_load(&embedded->dir, &options, embedded->core, &loaded, error, error_size);
     if (r < 0)
         return r;
-    if (loaded.damaged_snapshot)
-        log_warn("the newest snapshot is damaged; an older one and the log were used instead",
-                 log_str("directory", embedded->dir.path),
-                 log_num("snapshot", (int64_t)loaded.damaged_snapshot));
+    opening_tell(embedded, &loaded);
     embedded->next_seq = loaded.next_seq;
     embedded->log_bytes = loaded.log_bytes;
     embedded->snapshot_bytes = loaded.snapshot_bytes;

@@ -128,14 +128,38 @@ static int reader_end_or_damage(struct reader *reader)
     return used ? -EBADMSG : -ENODATA;
 }
 
-int reader_header(struct reader *reader, enum file_kind kind, struct file_header *ret_header)
+/* May these first bytes of a file be what a crash has left of its header? */
+static int reader_judge_header(struct reader *reader, enum file_kind kind, bool *ret_is_foreign)
+{
+    char head[FILE_HEADER_SIZE] = {0};
+    uint64_t used;
+    size_t len;
+    int r = reader_used_after(reader, 0, &used);
+
+    if (r == 0)
+        r = read_at(reader->fd, head, sizeof(head), 0, &len);
+    if (r < 0)
+        return r;
+    if (used <= FILE_HEADER_SIZE)
+        *ret_is_foreign = !file_header_begins(head, (size_t)used, kind);
+    else
+        *ret_is_foreign = head[0] || memcmp(head, head + 1, sizeof(head) - 1) != 0;
+    return 0;
+}
+
+int reader_header(struct reader *reader, enum file_kind kind, struct file_header *ret_header,
+                  bool *ret_is_foreign)
 {
     int r = reader_need(reader, FILE_HEADER_SIZE);
 
+    *ret_is_foreign = false;
+
     if (r == 0)
         r = file_header_read(reader->buf + reader->buf_at, kind, ret_header);
-    if (r == -EBADMSG || r == -ENODATA)
-        return reader_end_or_damage(reader);
+    if (r == -EBADMSG || r == -ENODATA) {
+        r = reader_judge_header(reader, kind, ret_is_foreign);
+        return r < 0 ? r : reader_end_or_damage(reader);
+    }
     if (r == 0)
         reader_advance(reader, FILE_HEADER_SIZE);
     return r;

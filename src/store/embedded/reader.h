@@ -25,8 +25,12 @@ void reader_release(struct reader *reader);
 /*
  * 0; -ENODATA: the file is empty or holds nothing but zeros; -EBADMSG: damaged or cut off; -EOPNOTSUPP: of
  * another version, see file_header_read; another negative errno.
+ *
+ * A crash leaves a header that is whole or all zeros; *ret_is_foreign says of -EBADMSG whether it is neither,
+ * nor the beginning of one of ours with nothing behind it.
  */
-int reader_header(struct reader *reader, enum file_kind kind, struct file_header *ret_header) MUST_CHECK;
+int reader_header(struct reader *reader, enum file_kind kind, struct file_header *ret_header,
+                  bool *ret_is_foreign) MUST_CHECK;
 
 /*
  * The next frame, valid until the next call. After an error `offset` is where the frame should begin.

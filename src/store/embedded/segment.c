@@ -1,6 +1,7 @@
 #include "store/embedded/segment.h"
 
 #include <fcntl.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 int segment_create(const struct directory *dir, const struct disk *disk, uint64_t index,
@@ -75,6 +76,13 @@ int segment_write(struct segment *segment, const char *data, size_t len)
     if (r == 0)
         segment->end += len;
     return r;
+}
+
+bool segment_is_removed(const struct segment *segment)
+{
+    struct stat st;
+
+    return fstat(segment->fd, &st) == 0 && st.st_nlink == 0;
 }
 
 int segment_trim(struct segment *segment)

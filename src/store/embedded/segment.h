@@ -43,6 +43,9 @@ int segment_reserve(struct segment *segment, uint64_t until) MUST_CHECK;
 /* Appends one frame. 0; a negative errno: `end` has not moved, what stands behind it is undefined. */
 int segment_write(struct segment *segment, const char *data, size_t len) MUST_CHECK;
 
+/* Was the file removed since it was opened? Then what is written to it is gone with this process. */
+bool segment_is_removed(const struct segment *segment);
+
 /* Gives back what was reserved and not used. 0 or a negative errno. */
 int segment_trim(struct segment *segment);
 

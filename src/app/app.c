@@ -278,9 +278,6 @@ static int app_open_store(struct app *app)
              log_num("replayed_records", (int64_t)report.replayed_records),
              log_num("pods", (int64_t)report.pods), log_num("calls", (int64_t)report.calls),
              log_num("duration_ms", (int64_t)report.load_ms));
-    if (report.cut_bytes > 0)
-        log_warn("a torn tail was cut off the store's log: the last write before the crash was not complete",
-                 log_num("cut_bytes", (int64_t)report.cut_bytes), log_str("data_dir", settings->data_dir));
     return 0;
 }
 

@@ -1,0 +1,13 @@
+-- Calls operation() for each group of `size` arguments from the given one on; answers what it gives. What goes wrong with
+-- one is its answer, an error, and does not keep the others from theirs.
+local function each(from, size, operation)
+  local answers = {}
+  for i = from, #ARGV, size do
+    local is_done, answer = pcall(operation, ARGV[i], ARGV[i + 1], ARGV[i + 2])
+    if not is_done and type(answer) ~= 'table' then
+      answer = {err = 'ERR Error running script: ' .. answer} -- before Redis 7 it is a text
+    end
+    answers[#answers + 1] = answer
+  end
+  return answers
+end

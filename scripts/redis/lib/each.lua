@@ -5,7 +5,8 @@ local function each(from, size, operation)
   for i = from, #ARGV, size do
     local is_done, answer = pcall(operation, ARGV[i], ARGV[i + 1], ARGV[i + 2])
     if not is_done and type(answer) ~= 'table' then
-      answer = {err = 'ERR Error running script: ' .. answer} -- before Redis 7 it is a text
+      -- A text: what a command said, which begins with its code, or where in the script something went wrong.
+      answer = {err = string.find(answer, '^%u+ ') and answer or 'ERR Error running script: ' .. answer}
     end
     answers[#answers + 1] = answer
   end

@@ -50,10 +50,11 @@ format: ## format every C file in place
 docs: all ## write docs/CONFIG.md from the table of settings
 	@build/smart-router check-config --markdown >docs/CONFIG.md
 
-bench: ## compare with nginx on one core; prints a table, writes build/bench.json
+bench: ## compare with nginx and redis-benchmark; prints tables, writes build/bench.json and build/bench-redis.json
 	@scripts/deps build bench
 	@$(MAKE) --no-print-directory all
 	@$(PYTHON) bench/run.py
+	@$(PYTHON) bench/redis_store.py
 
 soak: ## the long campaigns: 10,000,000 simulated operations, 200 rounds of kill -9
 	@scripts/deps build test

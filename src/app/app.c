@@ -3,6 +3,7 @@
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <sys/random.h>
 #include <sys/resource.h>
 #include <unistd.h>
 
@@ -10,6 +11,8 @@
 
 #include "api/api.h"
 #include "app/ended.h"
+#include "app/lead.h"
+#include "app/redis.h"
 #include "base/clock.h"
 #include "cli/cli.h"
 #include "http/http.h"
@@ -24,6 +27,7 @@ enum {
     METRICS_CONNECTIONS_MAX = 100,
     SPARE_DESCRIPTORS = 64, /* beside those of clients: listeners, logs, the loop's own */
     ERROR_MAX = 1024,
+    APP_IDENTITY_MAX = 255,
 };
 
 struct app {
@@ -47,7 +51,8 @@ struct app {
     struct http_server *server;
     struct http_server *metrics_server;
     struct manager_static_pod *static_pods;
-    struct manager *manager;
+    struct lead *lead;
+    char identity[APP_IDENTITY_MAX + 1]; /* no other process has it, whatever POD_NAME says */
 };
 
 /*
@@ -95,7 +100,7 @@ static void app_close_servers(void *arg)
 {
     struct app *app = arg;
 
-    app->manager = NULL;
+    app->lead = NULL;
     app->servers_left = 1; /* this function itself, so that there is always a last one */
     app_close_server(app, app->server);
     app_close_server(app, app->metrics_server);
@@ -104,10 +109,10 @@ static void app_close_servers(void *arg)
     app_server_closed(app);
 }
 
-static void app_stop_manager(struct app *app)
+static void app_stop_leading(struct app *app)
 {
-    if (app->manager)
-        manager_stop(app->manager, app_close_servers, app);
+    if (app->lead)
+        lead_stop(app->lead, app_close_servers, app);
     else
         app_close_servers(app);
 }
@@ -122,7 +127,7 @@ static void app_look_at_drain(uv_timer_t *timer)
     uv_timer_stop(timer);
     if (connections > 0)
         log_warn("connections cut at the shutdown timeout", log_num("connections", (int64_t)connections));
-    app_stop_manager(app);
+    app_stop_leading(app);
 }
 
 static void app_stop(struct app *app)
@@ -246,7 +251,7 @@ static void app_warn(const struct app *app)
     log_warn("API_KEY cannot be set in this version: keep the port private");
 }
 
-static int app_open_store(struct app *app)
+static int app_open_embedded(struct app *app)
 {
     static const enum embedded_fsync modes[] = {
         [CONFIG_FSYNC_ALWAYS] = EMBEDDED_FSYNC_ALWAYS,
@@ -281,6 +286,15 @@ static int app_open_store(struct app *app)
     return 0;
 }
 
+static int app_open_store(struct app *app)
+{
+    const struct settings *settings = app->settings;
+
+    if (!settings->redis_url[0] && !settings->redis_sentinels[0])
+        return app_open_embedded(app);
+    return app_open_redis(&app->loop, settings, &app->store);
+}
+
 static int app_new_servers(struct app *app)
 {
     const struct settings *settings = app->settings;
@@ -305,7 +319,7 @@ static int app_new_api(struct app *app)
         .ws_url_template = app->settings->ws_url_template,
         .busy_message = app->settings->busy_message,
         .fallback_ws_url = app->settings->fallback_ws_url,
-        .identity = app->settings->pod_name,
+        .identity = app->identity,
     };
     int err = api_new(&settings, app->store, app->metrics, &app->api);
 
@@ -314,20 +328,25 @@ static int app_new_api(struct app *app)
     err = api_serve(app->api, app->server);
     if (err < 0)
         return err;
-    /* The embedded store belongs to one process: nobody else could lead. */
-    api_set_leader(app->api, true, app->settings->pod_name);
     return api_serve_metrics(app->api, app->metrics_server);
 }
 
-static int app_new_manager(struct app *app)
+static int app_new_lead(struct app *app)
 {
     const struct settings *settings = app->settings;
-    struct manager_settings manager = {
-        .source = settings->pod_source == CONFIG_PODS_STATIC ? POD_SOURCE_STATIC : POD_SOURCE_API,
-        .static_pod_count = settings->static_pod_count,
-        .cleanup_interval_ms = settings->cleanup_interval_ms,
-        .reconcile_interval_ms = settings->reconcile_interval_ms,
+    struct lead_settings lead = {
+        .manager = {.source = settings->pod_source == CONFIG_PODS_STATIC ? POD_SOURCE_STATIC : POD_SOURCE_API,
+                    .static_pod_count = settings->static_pod_count,
+                    .cleanup_interval_ms = settings->cleanup_interval_ms,
+                    .reconcile_interval_ms = settings->reconcile_interval_ms},
+        .election = {.key_prefix = settings->key_prefix,
+                     .identity = app->identity,
+                     .duration_ms = settings->leader_election_duration_ms,
+                     .renew_deadline_ms = settings->leader_election_renew_deadline_ms,
+                     .retry_ms = settings->leader_election_retry_period_ms},
     };
+    struct store_health health;
+    struct redis_link *link = NULL;
 
     app->static_pods = calloc(settings->static_pod_count + 1, sizeof(*app->static_pods));
     if (!app->static_pods)
@@ -336,8 +355,21 @@ static int app_new_manager(struct app *app)
         app->static_pods[i].name = settings->static_pods[i].name;
         app->static_pods[i].address = settings->static_pods[i].address;
     }
-    manager.static_pods = app->static_pods;
-    return manager_new(&app->loop, &manager, app->store, app->metrics, &app->manager);
+    lead.manager.static_pods = app->static_pods;
+    store_health(app->store, &health);
+    /* A store of one's own needs no election, and one may be told to lead without asking. */
+    if (strcmp(health.name, "redis") == 0 && settings->leader_election_enabled)
+        link = redis_store_link(app->store);
+    return lead_new(&app->loop, &lead, app->store, link, app->metrics, app->api, &app->lead);
+}
+
+static void app_make_identity(struct app *app)
+{
+    unsigned random = 0;
+
+    (void)!getrandom(&random, sizeof(random), GRND_NONBLOCK);
+    snprintf(app->identity, sizeof(app->identity), "%.200s_%ld_%08x", app->settings->pod_name, (long)getpid(),
+             random);
 }
 
 static int app_build(struct app *app)
@@ -351,7 +383,7 @@ static int app_build(struct app *app)
     if (err == 0)
         err = app_new_api(app);
     if (err == 0)
-        err = app_new_manager(app);
+        err = app_new_lead(app);
     if (err < 0)
         log_error("the router cannot be built", log_str("error", strerror(-err)));
     return err;
@@ -377,7 +409,10 @@ static int app_listen(struct http_server *server, uint16_t port, const char *var
 
 static int app_start(struct app *app)
 {
-    int err = app_open_store(app);
+    int err;
+
+    app_make_identity(app);
+    err = app_open_store(app);
 
     if (err == 0)
         err = app_catch_signals(app);
@@ -390,9 +425,9 @@ static int app_start(struct app *app)
     if (err < 0)
         return err;
     app_warn(app);
-    /* In the same turn of the loop, so that the first request already finds the static pods. */
-    manager_start(app->manager);
-    return 0;
+    /* In the same turn of the loop, so that with a store of its own the first request finds the static pods.
+     */
+    return lead_start(app->lead);
 }
 
 int app_run(const struct config *config)
@@ -409,7 +444,7 @@ int app_run(const struct config *config)
     if (app_start(&app) < 0) {
         app.status = EXIT_FAILED;
         app.is_stopping = true;
-        app_stop_manager(&app);
+        app_stop_leading(&app);
     }
     uv_run(&app.loop, UV_RUN_DEFAULT);
 

@@ -1,6 +1,7 @@
 #include "app/check.h"
 
 #include "api/api.h"
+#include "app/redis.h"
 #include "base/json.h"
 #include "core/names.h"
 #include "core/tiers.h"
@@ -46,4 +47,6 @@ void check_settings(struct config *config)
         check_static_pod(config, &settings->static_pods[i]);
     if (!api_check_template(settings->ws_url_template, error, sizeof(error)))
         config_add_error(config, "WS_URL_TEMPLATE", error);
+    if (!app_check_redis(settings, error, sizeof(error)))
+        config_add_error(config, "REDIS_URL", error);
 }

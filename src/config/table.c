@@ -22,7 +22,6 @@ static const char group_leader[] = "Leader election";
 static const char group_security[] = "Security";
 static const char group_log[] = "Logging";
 
-static const char no_redis[] = "this version has no Redis store yet: it would run on its own embedded store";
 static const char no_tls[] = "this version has no TLS listener yet: it would serve in plain text";
 static const char no_signature[] =
     "this version cannot check the signatures of this provider's webhooks yet: it would accept forged ones";
@@ -60,25 +59,33 @@ const struct setting config_table[] = {
      .choices = "always|everysec|no",
      .help = "When the embedded store's log is forced to the disk: before each answer, once a second, or "
              "when the kernel likes. A crash of the router alone loses nothing in any mode."},
-    {"REDIS_URL", group_store, SETTING_STRING, SETTING_REFUSED, true, FIELD(redis_url), .fallback = "",
-     LIMITS(0, 4096), .help = "The Redis that several routers share. Unset: the embedded store.",
-     .refusal = no_redis},
-    {"REDIS_SENTINELS", group_store, SETTING_STRING, SETTING_REFUSED, FIELD(redis_sentinels), .fallback = "",
-     LIMITS(0, 4096), .help = "Sentinels that know the Redis master.", .refusal = no_redis},
-    {"REDIS_MASTER_NAME", group_store, SETTING_STRING, SETTING_INERT, FIELD(redis_master_name),
-     .fallback = "", LIMITS(0, 256), .help = "The master's name at the sentinels."},
+    {"REDIS_URL", group_store, SETTING_STRING, .is_secret = true, FIELD(redis_url), .fallback = "",
+     LIMITS(0, 4096),
+     .help =
+         "The Redis that several routers share: redis://[user:password@]host[:port][/db] or unix:///path. "
+         "Unset: the embedded store.",
+     .refusal = "this version does not read secrets from files yet: it would run on its own embedded store"},
+    {"REDIS_SENTINELS", group_store, SETTING_STRING, FIELD(redis_sentinels), .fallback = "", LIMITS(0, 4096),
+     .help = "Sentinels that know the Redis master, as host:port,host:port. User, password and database come "
+             "from REDIS_URL."},
+    {"REDIS_MASTER_NAME", group_store, SETTING_STRING, FIELD(redis_master_name), .fallback = "mymaster",
+     LIMITS(1, 256), .help = "The master's name at the sentinels."},
     {"REDIS_POOL_SIZE", group_store, SETTING_UINT, SETTING_INERT, FIELD(redis_pool_size), .fallback = "10",
-     LIMITS(1, 1000), .help = "Connections to Redis."},
+     LIMITS(1, 1000),
+     .help = "Connections to Redis. One is used, whatever this says: it is pipelined, and as fast as eight."},
     {"REDIS_MIN_IDLE_CONN", group_store, SETTING_UINT, SETTING_INERT, FIELD(redis_min_idle_conn),
-     .fallback = "5", LIMITS(0, 1000), .help = "Connections to Redis that stay open when idle."},
+     .fallback = "5", LIMITS(0, 1000),
+     .help = "Connections to Redis that stay open when idle. The one that is used always does."},
     {"REDIS_MAX_RETRIES", group_store, SETTING_UINT, SETTING_INERT, FIELD(redis_max_retries), .fallback = "3",
-     LIMITS(0, 100), .help = "Tries of a command that failed on its way to Redis."},
-    {"REDIS_TIMEOUT", group_store, SETTING_DURATION, SETTING_INERT, FIELD(redis_timeout_ms), .fallback = "2s",
+     LIMITS(0, 100),
+     .help = "Tries of a command that failed on its way to Redis. A request fails at once instead, and its "
+             "client may ask again."},
+    {"REDIS_TIMEOUT", group_store, SETTING_DURATION, FIELD(redis_timeout_ms), .fallback = "2s",
      LIMITS(10 * MS, MINUTE), .help = "How long to wait for Redis."},
-    {"REDIS_WAIT_REPLICAS", group_store, SETTING_UINT, SETTING_INERT, FIELD(redis_wait_replicas),
-     .fallback = "0", LIMITS(0, 100), .help = "Replicas that must have an allocation before it is answered."},
-    {"KEY_PREFIX", group_store, SETTING_STRING, SETTING_INERT, FIELD(key_prefix),
-     .fallback = "voice:", LIMITS(1, 64), .help = "What every key in Redis begins with."},
+    {"REDIS_WAIT_REPLICAS", group_store, SETTING_UINT, FIELD(redis_wait_replicas), .fallback = "0",
+     LIMITS(0, 100), .help = "Replicas of Redis that must have an allocation before it is answered."},
+    {"KEY_PREFIX", group_store, SETTING_STRING, FIELD(key_prefix), .fallback = "voice:", LIMITS(1, 64),
+     .help = "What every key in Redis begins with; {voice}: puts them into one slot of a Redis Cluster."},
 
     /* Pods */
     {"POD_SOURCE", group_pods, SETTING_ENUM, FIELD(pod_source), .fallback = "",
@@ -119,7 +126,7 @@ const struct setting config_table[] = {
     {"TIER_CONFIG", group_tiers, SETTING_JSON, FIELD(tier_config), .fallback = "", LIMITS(0, 60 * 1024),
      .help = "The tiers of a store that is still empty; afterwards the stored ones count (PUT "
              "/api/v1/tiers). Unset: gold exclusive 1, standard exclusive 1, basic shared 1 with 3 calls."},
-    {"TIER_REFRESH_INTERVAL", group_tiers, SETTING_DURATION, SETTING_INERT, FIELD(tier_refresh_interval_ms),
+    {"TIER_REFRESH_INTERVAL", group_tiers, SETTING_DURATION, FIELD(tier_refresh_interval_ms),
      .fallback = "30s", LIMITS(100 * MS, DAY),
      .help = "How often tiers that another router may have changed are read again."},
 
@@ -130,7 +137,7 @@ const struct setting config_table[] = {
     {"CALL_MAX_DURATION", group_calls, SETTING_DURATION, FIELD(call_max_duration_ms), .fallback = "4h",
      LIMITS(100 * MS, 30 * DAY),
      .help = "How long a call that nobody renews holds its pod. Unset, it is never less than LEASE_TTL."},
-    {"CALL_INFO_TTL", group_calls, SETTING_DURATION, SETTING_INERT, FIELD(call_info_ttl_ms), .fallback = "1h",
+    {"CALL_INFO_TTL", group_calls, SETTING_DURATION, FIELD(call_info_ttl_ms), .fallback = "1h",
      LIMITS(100 * MS, 30 * DAY), .help = "How long a call's record is kept; never less than LEASE_TTL."},
     {"CONNECT_TIMEOUT", group_calls, SETTING_DURATION, FIELD(connect_timeout_ms), .fallback = "0",
      LIMITS(0, DAY), .help = "A call that nobody renewed within this time is ended. 0: off."},
@@ -146,7 +153,7 @@ const struct setting config_table[] = {
      .help = "How long a call whose gateway connection closed may take to come back."},
 
     /* Leader election */
-    {"LEADER_ELECTION_ENABLED", group_leader, SETTING_BOOL, SETTING_INERT, FIELD(leader_election_enabled),
+    {"LEADER_ELECTION_ENABLED", group_leader, SETTING_BOOL, FIELD(leader_election_enabled),
      .fallback = "true", .help = "false: this process leads. With the embedded store it always does."},
     {"LEADER_ELECTION_NAMESPACE", group_leader, SETTING_STRING, SETTING_INERT,
      FIELD(leader_election_namespace), .fallback = "", LIMITS(0, 63),
@@ -154,15 +161,14 @@ const struct setting config_table[] = {
     {"LEADER_ELECTION_LOCK_NAME", group_leader, SETTING_STRING, SETTING_INERT,
      FIELD(leader_election_lock_name), .fallback = "smart-router-leader", LIMITS(1, 253),
      .help = "The Lease's name."},
-    {"LEADER_ELECTION_DURATION", group_leader, SETTING_DURATION, SETTING_INERT,
-     FIELD(leader_election_duration_ms), .fallback = "15s", LIMITS(SECOND, HOUR),
+    {"LEADER_ELECTION_DURATION", group_leader, SETTING_DURATION, FIELD(leader_election_duration_ms),
+     .fallback = "15s", LIMITS(SECOND, HOUR),
      .help = "How long others wait for a leader that is silent; more than the renew deadline."},
-    {"LEADER_ELECTION_RENEW_DEADLINE", group_leader, SETTING_DURATION, SETTING_INERT,
+    {"LEADER_ELECTION_RENEW_DEADLINE", group_leader, SETTING_DURATION,
      FIELD(leader_election_renew_deadline_ms), .fallback = "10s", LIMITS(100 * MS, HOUR),
      .help = "A leader that cannot renew for this long stops leading; more than 1.2 retry periods."},
-    {"LEADER_ELECTION_RETRY_PERIOD", group_leader, SETTING_DURATION, SETTING_INERT,
-     FIELD(leader_election_retry_period_ms), .fallback = "2s", LIMITS(10 * MS, HOUR),
-     .help = "Time between two tries to become leader or to renew."},
+    {"LEADER_ELECTION_RETRY_PERIOD", group_leader, SETTING_DURATION, FIELD(leader_election_retry_period_ms),
+     .fallback = "2s", LIMITS(10 * MS, HOUR), .help = "Time between two tries to become leader or to renew."},
 
     /* Security */
     {"API_KEY", group_security, SETTING_STRING, SETTING_REFUSED, true, FIELD(api_key), .fallback = "",

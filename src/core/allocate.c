@@ -1,76 +1,6 @@
 #include <stdio.h>
-#include <stdlib.h>
 
 #include "core/state.h"
-
-const struct refusal *refusal_find(const struct core *core, const char *call_sid)
-{
-    struct map_node *node = map_get(&core->refusals, call_sid, strlen(call_sid));
-
-    return node ? &CONTAINER_OF(node, struct refusal_entry, node)->refusal : NULL;
-}
-
-int refusal_copy(const struct refusal *refusal, struct arena *arena, const struct refusal **ret_copy)
-{
-    struct refusal *copy = arena_alloc(arena, sizeof(*copy));
-    size_t size = refusal->count * sizeof(*refusal->steps);
-
-    if (!copy)
-        return -ENOMEM;
-    *copy = *refusal;
-    copy->steps = arena_alloc(arena, size ? size : 1);
-    if (!copy->steps)
-        return -ENOMEM;
-    memcpy(copy->steps, refusal->steps, size);
-    *ret_copy = copy;
-    return 0;
-}
-
-static void refusal_forget(struct core *core, struct refusal_entry *entry)
-{
-    if (!entry->call_sid[0])
-        return;
-    map_remove(&core->refusals, &entry->node);
-    free(entry->refusal.steps);
-    entry->call_sid[0] = '\0';
-}
-
-void refusals_free(struct core *core)
-{
-    for (size_t i = 0; core->refusal_ring && i < REFUSALS_KEPT; i++)
-        refusal_forget(core, &core->refusal_ring[i]);
-    free(core->refusal_ring);
-    map_release(&core->refusals);
-}
-
-/* Keeps a copy for whoever asks later; without memory for it the answer is given all the same. */
-static void refusal_remember(struct core *core, const char *call_sid, const struct refusal *refusal)
-{
-    struct map_node *known = map_get(&core->refusals, call_sid, strlen(call_sid));
-    struct refusal_entry *entry;
-    struct refusal_step *steps;
-    size_t size = refusal->count * sizeof(*steps);
-
-    if (!core->refusal_ring)
-        core->refusal_ring = calloc(REFUSALS_KEPT, sizeof(*core->refusal_ring));
-    steps = malloc(size ? size : 1);
-    if (!core->refusal_ring || !steps || map_reserve(&core->refusals)) {
-        free(steps);
-        return;
-    }
-    if (known) {
-        entry = CONTAINER_OF(known, struct refusal_entry, node);
-    } else {
-        entry = &core->refusal_ring[core->refusal_next];
-        core->refusal_next = (core->refusal_next + 1) % REFUSALS_KEPT;
-    }
-    refusal_forget(core, entry);
-    memcpy(steps, refusal->steps, size);
-    entry->refusal = *refusal;
-    entry->refusal.steps = steps;
-    snprintf(entry->call_sid, sizeof(entry->call_sid), "%s", call_sid);
-    map_put(&core->refusals, &entry->node, entry->call_sid, strlen(entry->call_sid));
-}
 
 static int refuse(struct core *core, const struct command *command, const struct chain *chain,
                   struct arena *arena, struct result *result)
@@ -97,7 +27,7 @@ static int refuse(struct core *core, const struct command *command, const struct
         memcpy(step->pool, pool->label, sizeof(step->pool));
         memcpy(step->by_state, pool->by_state, sizeof(step->by_state));
     }
-    refusal_remember(core, command->allocate.call_sid, refusal);
+    refusals_remember(&core->refusals, command->allocate.call_sid, refusal);
     result->outcome = OUTCOME_NO_PODS;
     result->allocate.refusal = refusal;
     return 0;
@@ -108,6 +38,16 @@ static uint64_t first_lease_ms(const struct core *core)
 {
     return core->settings.connect_timeout_ms ? core->settings.connect_timeout_ms
                                              : core->settings.call_max_duration_ms;
+}
+
+/* The pod of that name, if taking it instead of `pod` makes no difference to anybody; else `pod`. */
+static struct pod *pod_as_good(const struct core *core, struct pod *pod, const char *name)
+{
+    struct pod *other = pod_find(core, name);
+
+    return other && other->pool == pod->pool && other->state == POD_AVAILABLE && other->load == pod->load
+               ? other
+               : pod;
 }
 
 int core_allocate(struct core *core, const struct command *command, struct arena *arena,
@@ -121,14 +61,6 @@ int core_allocate(struct core *core, const struct command *command, struct arena
     struct call *call;
     int rc;
 
-    if (!name_is_call_sid(call_sid, strlen(call_sid)))
-        return fail_invalid(arena, result, "call_sid is not valid");
-    if (merchant_id[0] && !name_is_merchant_id(merchant_id, strlen(merchant_id)))
-        return fail_invalid(arena, result, "merchant_id is not valid");
-    if (command->allocate.provider[0] &&
-        !name_is_provider(command->allocate.provider, strlen(command->allocate.provider)))
-        return fail_invalid(arena, result, "provider is not valid");
-
     call = call_find_live(core, call_sid);
     if (call) {
         result->allocate.was_existing = true;
@@ -140,6 +72,8 @@ int core_allocate(struct core *core, const struct command *command, struct arena
     chain_resolve(core->tiers, merchant && merchant->is_readable ? &merchant->config : NULL, &chain);
     for (size_t i = 0; i < chain.len && !pod; i++)
         pod = pool_least_loaded(core->tier_pools[chain.steps[i] - core->tiers->tiers]);
+    if (pod && command->allocate.prefer)
+        pod = pod_as_good(core, pod, command->allocate.prefer);
     if (!pod)
         return refuse(core, command, &chain, arena, result);
 
@@ -169,6 +103,7 @@ int core_release(struct core *core, const struct command *command, struct arena 
     rc = call_info(call, arena, &result->release.call);
     if (rc)
         return rc;
+    result->release.call.expires_at_ms = 0;
     pod = call->pod;
     result->release.was_draining = pod_is_draining(core, pod);
     result->release.released_to = "";

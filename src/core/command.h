@@ -98,6 +98,7 @@ struct command {
             const char *call_sid;
             const char *merchant_id; /* "" if none */
             const char *provider;    /* "" if none */
+            const char *prefer;      /* for replays: take this pod if it is as good as any; else NULL */
         } allocate;
         struct {
             const char *call_sid;
@@ -170,6 +171,9 @@ struct command {
         } merchants;
     };
 };
+
+/* What is wrong with the names in the command, as a sentence for OUTCOME_INVALID; NULL if nothing is. */
+const char *command_fault(const struct command *command, const struct tier_config *tiers);
 
 enum outcome {
     OUTCOME_OK,
@@ -273,7 +277,7 @@ struct result {
             const struct refusal *refusal; /* OUTCOME_NO_PODS */
         } allocate;
         struct {
-            struct call_info call;
+            struct call_info call;   /* without expires_at_ms: it has ended */
             const char *released_to; /* the pool the pod belongs to now; "" when the pod left with the call */
             bool was_draining;
         } release;

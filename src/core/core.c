@@ -20,7 +20,7 @@ int core_new(const struct core_settings *settings, struct core **ret_core)
     map_init(&core->pods);
     map_init(&core->calls);
     map_init(&core->merchants);
-    map_init(&core->refusals);
+    refusals_init(&core->refusals);
     heap_init(&core->pods_due);
     heap_init(&core->leases);
     rc = tier_config_parse(NULL, 0, &tiers, error, sizeof(error));
@@ -49,7 +49,7 @@ struct core *core_free(struct core *core)
         while (core->merchants.buckets[i])
             merchant_free(core, CONTAINER_OF(core->merchants.buckets[i], struct merchant, node));
     }
-    refusals_free(core);
+    refusals_release(&core->refusals);
     pools_free(core);
     tier_config_free(core->tiers);
     map_release(&core->pods);
@@ -167,9 +167,14 @@ int core_execute(struct core *core, const struct command *command, uint64_t now_
         [COMMAND_TIERS] = core_tiers,
     };
 
+    const char *fault;
+
     assert(command->type < COMMAND_TYPES);
     core->now_ms = max_u64(core->now_ms, now_ms);
     memset(ret_result, 0, sizeof(*ret_result));
+    fault = command_fault(command, core->tiers);
+    if (fault)
+        return fail_invalid(arena, ret_result, fault);
     return commands[command->type](core, command, arena, ret_result);
 }
 
@@ -244,8 +249,6 @@ int core_merchant_set(struct core *core, const struct command *command, struct a
     char error[128] = "";
     int rc;
 
-    if (!name_is_merchant_id(id, strlen(id)))
-        return fail_invalid(arena, result, "merchant_id is not valid");
     rc = merchant_config_parse(arena, text, strlen(text), &config, error, sizeof(error));
     if (rc == -EINVAL)
         return fail_invalid(arena, result, error);

@@ -1,23 +1,10 @@
 #include "core/state.h"
 
-static int sids_are_valid(const char *const *call_sids, size_t count)
-{
-    if (count > SIDS_MAX)
-        return false;
-    for (size_t i = 0; i < count; i++) {
-        if (!name_is_call_sid(call_sids[i], strlen(call_sids[i])))
-            return false;
-    }
-    return true;
-}
-
 int core_renew(struct core *core, const struct command *command, struct arena *arena, struct result *result)
 {
     size_t count = command->renew.count;
     int rc;
 
-    if (!sids_are_valid(command->renew.call_sids, count))
-        return fail_invalid(arena, result, "call_sids are not valid");
     rc = name_array_init(&result->renew.renewed, arena, count);
     if (rc == 0)
         rc = name_array_init(&result->renew.unknown, arena, count);
@@ -110,8 +97,6 @@ int core_heartbeat(struct core *core, const struct command *command, struct aren
     struct pod *pod = pod_find(core, command->heartbeat.pod);
     int rc;
 
-    if (!sids_are_valid(command->heartbeat.call_sids, count))
-        return fail_invalid(arena, result, "call_sids are not valid");
     if (!pod) {
         result->outcome = OUTCOME_NOT_FOUND;
         return 0;
@@ -130,8 +115,10 @@ int core_heartbeat(struct core *core, const struct command *command, struct aren
     if (pod->held_until_ms) {
         /* It has spoken: what it carries is known now, so it may get calls again. */
         pod->held_until_ms = 0;
-        pod_report(core, pod);
-        pod_place(core, pod);
+        if (!pod_should_leave(core, pod))
+            pod_report(core, pod);
+        if (pod_settle(core, pod))
+            return rc; /* it was only held here, and carries nothing */
     }
     if (rc == 0)
         rc = heartbeat_unlisted(core, pod, command, arena, result);

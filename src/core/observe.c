@@ -32,19 +32,6 @@ int pod_end(struct core *core, struct pod *pod, struct arena *arena, struct ende
     return rc;
 }
 
-static const char *seen_fault(const struct core *core, const struct pod_seen *seen)
-{
-    if (!name_is_pod(seen->name, strlen(seen->name)))
-        return "pod_name must be a DNS label: up to 63 of a-z 0-9 and inner hyphens";
-    if (!name_is_address(seen->address, strlen(seen->address)))
-        return "address must be host:port";
-    if (seen->incarnation && !name_is_incarnation(seen->incarnation, strlen(seen->incarnation)))
-        return "incarnation must be 1 to 127 printable characters";
-    if (seen->tier && !tier_config_find(core->tiers, seen->tier))
-        return "tier is not configured";
-    return NULL;
-}
-
 /* A pod that the store does not know joins its tier, if it can take calls at all. */
 static int seen_new(struct core *core, const struct pod_seen *seen, const char *incarnation,
                     struct pod **ret_pod)
@@ -138,7 +125,6 @@ int core_pod_seen(struct core *core, const struct command *command, struct arena
                   struct result *result)
 {
     const struct pod_seen *seen = &command->pod_seen.pod;
-    const char *fault = seen_fault(core, seen);
     struct pod *pod;
     char text[32];
     bool has_changed = false;
@@ -146,8 +132,6 @@ int core_pod_seen(struct core *core, const struct command *command, struct arena
     const char *incarnation;
     int rc = 0;
 
-    if (fault)
-        return fail_invalid(arena, result, fault);
     pod = pod_find(core, seen->name);
     if (pod && command->pod_seen.is_registration && pod->source != seen->source)
         return fail_conflict(arena, result, "this pod is managed elsewhere and cannot be registered");
@@ -207,12 +191,6 @@ static int sync_one(struct core *core, const struct pod_seen *seen, struct arena
 
 int core_sync(struct core *core, const struct command *command, struct arena *arena, struct result *result)
 {
-    for (size_t i = 0; i < command->sync.count; i++) {
-        const char *fault = seen_fault(core, &command->sync.pods[i]);
-
-        if (fault)
-            return fail_invalid(arena, result, fault);
-    }
     core->sync_mark++;
     for (size_t i = 0; i < command->sync.count; i++) {
         int rc = sync_one(core, &command->sync.pods[i], arena, result);
@@ -232,6 +210,9 @@ int core_sync(struct core *core, const struct command *command, struct arena *ar
             return rc;
         result->sync.removed++;
     }
+    /* A sync repairs: whatever held a pod back may be over, and nobody has looked since. */
+    for (size_t i = 0; i < core->pods.count;)
+        i += pod_settle(core, core->pods_by_name[i]) ? 0 : 1;
     return 0;
 }
 
@@ -266,7 +247,7 @@ int core_undrain(struct core *core, const struct command *command, struct arena 
         pod->draining_until_ms = 0;
         if (!pod_should_leave(core, pod))
             pod_report(core, pod);
-        pod_settle(core, pod);
     }
+    pod_settle(core, pod);
     return 0;
 }

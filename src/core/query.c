@@ -198,13 +198,11 @@ int core_calls(struct core *core, const struct command *command, struct arena *a
 int core_call(struct core *core, const struct command *command, struct arena *arena, struct result *result)
 {
     const struct call *call = call_find(core, command->call.call_sid);
-    const struct refusal *refusal;
 
     if (call && !call_is_dead(core, call))
         return call_info(call, arena, &result->call.call);
     result->outcome = OUTCOME_NOT_FOUND;
-    refusal = refusal_find(core, command->call.call_sid);
-    return refusal ? refusal_copy(refusal, arena, &result->call.refusal) : 0;
+    return refusals_find(&core->refusals, command->call.call_sid, arena, &result->call.refusal);
 }
 
 static int compare_merchants(const void *a, const void *b)

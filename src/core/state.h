@@ -11,8 +11,7 @@
 #include "base/list.h"
 #include "base/map.h"
 #include "core/core.h"
-
-enum { REFUSALS_KEPT = 1024 };
+#include "core/refusals.h"
 
 /* One tier or merchant pool. Outlives its configuration while a pod or a call still refers to it. */
 struct pool {
@@ -77,13 +76,6 @@ struct merchant {
     char id[];
 };
 
-/* The last refusals, so that an operator can ask why a call got no pod. */
-struct refusal_entry {
-    struct map_node node;
-    struct refusal refusal;
-    char call_sid[CALL_SID_MAX + 1]; /* "": unused */
-};
-
 struct core {
     struct core_settings settings;
     uint64_t now_ms;
@@ -112,9 +104,7 @@ struct core {
 
     struct map merchants;
 
-    struct map refusals;
-    struct refusal_entry *refusal_ring; /* [REFUSALS_KEPT], made on first use */
-    size_t refusal_next;
+    struct refusals refusals;
 };
 
 /* core.c */
@@ -236,11 +226,5 @@ int core_tiers(struct core *core, const struct command *command, struct arena *a
 struct merchant *merchant_find(const struct core *core, const char *id);
 int merchant_put(struct core *core, const char *id, const char *text) MUST_CHECK;
 void merchant_free(struct core *core, struct merchant *merchant);
-
-/* allocate.c */
-const struct refusal *refusal_find(const struct core *core, const char *call_sid);
-int refusal_copy(const struct refusal *refusal, struct arena *arena,
-                 const struct refusal **ret_copy) MUST_CHECK;
-void refusals_free(struct core *core);
 
 #endif

@@ -57,7 +57,8 @@ static int sweep_pods(struct core *core, size_t limit, struct arena *arena, stru
                 pod->held_until_ms = 0;
             pod_report(core, pod);
         }
-        if (!pod_settle(core, pod) && pod->state != before)
+        if (!pod_settle(core, pod) && pod->state != before &&
+            (pod->state == POD_AVAILABLE || pod->state == POD_BUSY))
             result->sweep.recovered++;
     }
     return rc;

@@ -1,5 +1,6 @@
 #include "manager/manager.h"
 
+#include <stdio.h>
 #include <stdlib.h>
 
 #include "base/clock.h"
@@ -8,7 +9,9 @@
 
 struct manager {
     struct manager_settings settings;
-    struct pod_seen *static_pods; /* what a sync says */
+    struct pod_seen *static_pods;         /* what a sync says, in the order in which they were given */
+    struct pod_seen **static_pods_sorted; /* by name */
+    char look_cursor[POD_NAME_MAX + 1];   /* of the look under way */
     struct task reconcile;
     struct task sweep;
     uint64_t sync_started_ns;
@@ -48,9 +51,44 @@ static void reconcile_begin(void *arg, struct command *ret_command)
     };
 }
 
+static int compare_seen(const void *a, const void *b)
+{
+    const struct pod_seen *const *seen_a = a;
+    const struct pod_seen *const *seen_b = b;
+
+    return strcmp((*seen_a)->name, (*seen_b)->name);
+}
+
+/*
+ * Who is heartbeating? Should the store lose everything, those pods know which calls they carry and will say
+ * so: the next sync holds them back until they have spoken, so that none gets a second call meanwhile.
+ */
+static bool reconcile_look(struct manager *manager, const struct result *result, struct command *command)
+{
+    for (size_t i = 0; i < result->pods.count; i++) {
+        const struct pod_info *pod = &result->pods.pods[i];
+        const struct pod_seen wanted = {.name = pod->name};
+        const struct pod_seen *key = &wanted;
+        struct pod_seen **seen =
+            bsearch(&key, manager->static_pods_sorted, manager->settings.static_pod_count,
+                    sizeof(*manager->static_pods_sorted), compare_seen);
+
+        if (seen)
+            (*seen)->hold_back = pod->is_heartbeating;
+    }
+    if (!result->pods.next_cursor || !result->pods.next_cursor[0])
+        return false;
+    snprintf(manager->look_cursor, sizeof(manager->look_cursor), "%s", result->pods.next_cursor);
+    command->pods.cursor = manager->look_cursor;
+    return true;
+}
+
 static bool reconcile_step(void *arg, const struct result *result, struct command *command)
 {
     struct manager *manager = arg;
+
+    if (command->type == COMMAND_PODS)
+        return reconcile_look(manager, result, command);
 
     if (command->type == COMMAND_SYNC) {
         if (result->sync.added + result->sync.removed + result->sync.changed > 0)
@@ -66,7 +104,10 @@ static bool reconcile_step(void *arg, const struct result *result, struct comman
         return true;
     manager->empty_seen = manager->settings.static_pod_count == 0;
     metrics_observe(manager->sync_seconds, (double)(clock_elapsed_ns() - manager->sync_started_ns) / 1e9);
-    return false;
+    if (manager->settings.static_pod_count == 0)
+        return false;
+    *command = (struct command){.type = COMMAND_PODS, .pods = {.state = -1, .limit = PAGE_MAX}};
+    return true;
 }
 
 static void sweep_begin(void *arg, struct command *ret_command)
@@ -138,7 +179,9 @@ static int manager_copy_pods(struct manager *manager)
     const struct manager_settings *settings = &manager->settings;
 
     manager->static_pods = calloc(settings->static_pod_count + 1, sizeof(*manager->static_pods));
-    if (!manager->static_pods)
+    manager->static_pods_sorted =
+        calloc(settings->static_pod_count + 1, sizeof(*manager->static_pods_sorted));
+    if (!manager->static_pods || !manager->static_pods_sorted)
         return -ENOMEM;
     for (size_t i = 0; i < settings->static_pod_count; i++) {
         manager->static_pods[i] = (struct pod_seen){
@@ -147,7 +190,10 @@ static int manager_copy_pods(struct manager *manager)
             .source = POD_SOURCE_STATIC,
             .is_ready = true,
         };
+        manager->static_pods_sorted[i] = &manager->static_pods[i];
     }
+    qsort(manager->static_pods_sorted, settings->static_pod_count, sizeof(*manager->static_pods_sorted),
+          compare_seen);
     return 0;
 }
 
@@ -181,6 +227,7 @@ int manager_new(uv_loop_t *loop, const struct manager_settings *settings, struct
     };
     if (manager_copy_pods(manager) < 0 || manager_add_metrics(manager, metrics) < 0) {
         free(manager->static_pods);
+        free(manager->static_pods_sorted);
         free(manager);
         return -ENOMEM;
     }
@@ -206,6 +253,7 @@ static void manager_task_stopped(void *arg)
     if (--manager->tasks_left > 0)
         return;
     free(manager->static_pods);
+    free(manager->static_pods_sorted);
     free(manager);
     stopped(stopped_arg);
 }

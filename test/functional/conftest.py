@@ -15,10 +15,27 @@ import time
 
 import httpx
 import pytest
+import redis_servers
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 BUILD_DIR = pathlib.Path(os.environ.get("BUILD_DIR", "build"))
 BINARY = (BUILD_DIR if BUILD_DIR.is_absolute() else ROOT / BUILD_DIR) / "smart-router"
+
+# Elections, failovers and long fights take real seconds and want a machine to themselves: `make soak` runs them.
+IS_CAMPAIGN = bool(os.environ.get("CAMPAIGN"))
+collect_ignore = (
+    []
+    if IS_CAMPAIGN
+    else ["test_redis_faults.py", "test_redis_leader.py", "test_redis_replicas.py", "test_redis_sentinel.py"]
+)
+
+
+def pytest_collection_modifyitems(config, items):
+    if not IS_CAMPAIGN:
+        failovers = [item for item in items if "sentinel" in item.name]
+        config.hook.pytest_deselected(items=failovers)
+        items[:] = [item for item in items if item not in failovers]
+
 
 FIVE_PODS = ",".join(f"voice-agent-{i}" for i in range(5))
 HIDES_PORTS = ("warn", "error")  # levels at which the log does not say where the router listens
@@ -249,3 +266,34 @@ def run_router(tmp_path):
         return done
 
     return run
+
+
+@pytest.fixture
+def start_redis():
+    """start_redis(has_port=False, **options) -> RedisServer."""
+    servers = []
+
+    def start(*args, **kwargs):
+        server = redis_servers.RedisServer(*args, **kwargs)
+        servers.append(server)
+        return server
+
+    yield start
+    for server in servers:
+        server.stop()
+
+
+@pytest.fixture
+def redis_server(start_redis):
+    """One Redis, empty."""
+    return start_redis()
+
+
+@pytest.fixture
+def start_on(start_redis, start_router):  # start_redis: so that the routers are stopped before the servers are
+    """start_on(server, env=None, ...) -> Router that keeps its state in that Redis. Quick, but for what env says."""
+
+    def start(server, env=None, **kwargs):
+        return start_router({"REDIS_URL": server.url, **redis_servers.QUICK, **(env or {})}, **kwargs)
+
+    return start

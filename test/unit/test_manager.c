@@ -235,9 +235,10 @@ static void start__syncs_at_once_and_rebalances(void **state)
     assert_int_equal(sync->sync.pods[1].source, POD_SOURCE_STATIC);
     assert_true(sync->sync.pods[1].is_ready);
     assert_false(sync->sync.pods[1].hold_back);
-    run_until_asked(fixture, 2);
+    run_until_asked(fixture, 3);
     assert_int_equal(fixture->fake.commands[1].type, COMMAND_REBALANCE);
-    assert_int_equal(fixture->fake.command_count, 2);
+    assert_int_equal(fixture->fake.commands[2].type, COMMAND_PODS);
+    assert_int_equal(fixture->fake.command_count, 3);
     assert_true(metric_is(fixture, "smart_router_sync_duration_seconds_count 1\n"));
     stop(fixture);
 }
@@ -288,6 +289,7 @@ static void rebalance__goes_on_while_there_is_more(void **state)
         {.type = COMMAND_REBALANCE, .result.rebalance = {.moved = 1000, .more = true}},
         {.type = COMMAND_REBALANCE, .result.rebalance = {.moved = 1000, .more = true}},
         {.type = COMMAND_REBALANCE, .result.rebalance = {.moved = 3, .more = false}},
+        {.type = COMMAND_PODS},
     };
     struct fixture *fixture = *state;
 
@@ -308,8 +310,35 @@ static void reconcile__comes_again_after_its_interval(void **state)
     settings.reconcile_interval_ms = FAST_MS;
     start(fixture, &settings);
     run_until_asked(fixture, 6);
-    for (size_t i = 0; i < 6; i++)
-        assert_int_equal(fixture->fake.commands[i].type, i % 2 == 0 ? COMMAND_SYNC : COMMAND_REBALANCE);
+    for (size_t i = 0; i < 6; i++) {
+        static const enum command_type types[] = {COMMAND_SYNC, COMMAND_REBALANCE, COMMAND_PODS};
+
+        assert_int_equal(fixture->fake.commands[i].type, types[i % 3]);
+    }
+    stop(fixture);
+}
+
+static void look__finds_who_is_heartbeating_and_the_next_sync_holds_them_back(void **state)
+{
+    static struct pod_info first[] = {{.name = "a", .is_heartbeating = true}, {.name = "another"}};
+    static struct pod_info second[] = {{.name = "b"}};
+    const struct answer script[] = {
+        {.type = COMMAND_SYNC},
+        {.type = COMMAND_REBALANCE},
+        {.type = COMMAND_PODS, .result.pods = {.pods = first, .count = 2, .next_cursor = "another"}},
+        {.type = COMMAND_PODS, .result.pods = {.pods = second, .count = 1, .next_cursor = ""}},
+    };
+    struct fixture *fixture = *state;
+    struct manager_settings settings = calm;
+
+    settings.reconcile_interval_ms = FAST_MS;
+    fixture->fake.script = script;
+    fixture->fake.script_len = ARRAY_LEN(script);
+    start(fixture, &settings);
+    run_until_asked(fixture, ARRAY_LEN(script) + 1);
+    assert_int_equal(fixture->fake.commands[4].type, COMMAND_SYNC);
+    assert_true(fixture->fake.commands[4].sync.pods[0].hold_back);
+    assert_false(fixture->fake.commands[4].sync.pods[1].hold_back);
     stop(fixture);
 }
 
@@ -323,6 +352,7 @@ static void sweep__counts_what_it_recovered_and_goes_on(void **state)
     const struct answer script[] = {
         {.type = COMMAND_SYNC},
         {.type = COMMAND_REBALANCE},
+        {.type = COMMAND_PODS},
         {.type = COMMAND_SWEEP,
          .result.sweep = {.ended = {ended, 2}, .recovered = 4, .gone = {gone, 1}, .more = true}},
         {.type = COMMAND_SWEEP},
@@ -450,6 +480,7 @@ int main(void)
         TEST(durations__of_every_command_are_observed),
         TEST(rebalance__goes_on_while_there_is_more),
         TEST(reconcile__comes_again_after_its_interval),
+        TEST(look__finds_who_is_heartbeating_and_the_next_sync_holds_them_back),
         TEST(sweep__counts_what_it_recovered_and_goes_on),
         TEST(failure__is_counted_and_the_run_begins_again),
         cmocka_unit_test(backoff__doubles_up_to_the_interval_and_is_spread),

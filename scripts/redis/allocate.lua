@@ -1,0 +1,111 @@
+-- Gives calls their pods: to each the one it has, or the first that is free along its chain.
+--
+-- ARGV: 4 lease in ms, 5 and 6 how long the keys of a lease and of a record live in ms, 7 what a merchant's
+-- configuration is resolved with (JSON), 8 number of texts of the default chain, 9… these, as pairs of tier and MAX;
+-- then three texts for each call: call_sid, merchant_id, provider.
+--
+-- Answers, for each call, an error or
+-- {0 new, pod, pool, allocated_at, expiry, pod's record, unreadable},
+-- {1 existing, pod, pool, merchant, provider, allocated_at, expiry, pod's record, 0} or
+-- {2, unreadable, missing pool or '', server's time, number of steps; for each step: tier, pods, draining, suspended}.
+-- Behind each, five texts if a former call of that name was found to have ended.
+--
+-- The one script that must be cheap: it is written out rather than built from the library, and runs nine commands for
+-- a call that is answered by the first pool of its chain, and one for all of them. Numbers that Redis gets are texts,
+-- because it formats each number that a script gives it as a floating-point one, which takes half as long as a command.
+-- include base
+-- include each
+local CHAIN_END = 8 + ARGV[8]
+local out_counts -- what the pods held out are doing: looked at by the first refusal, for all of them
+
+local function allocate(call_sid, merchant, provider)
+  local call_key = P .. 'call:' .. call_sid
+  local lost
+  if rc('HGET', call_key, 'pod_name') then
+    -- include existing
+    local answer
+    answer, lost = existing(call_record(call_sid))
+    if answer then
+      return answer
+    end
+  end
+
+  local chain, first, last, unreadable, missing = ARGV, 9, CHAIN_END, 0, ''
+  if merchant ~= '' then
+    local text = rc('HGET', P .. 'merchant:config', merchant)
+    if text then
+      -- include chain
+      local own
+      own, unreadable, missing = chain_resolve(text)
+      if own then
+        chain, first, last = own, 1, #own
+      end
+    end
+  end
+
+  local answer
+  for i = first, last, 2 do
+    local tier, max = chain[i], tonumber(chain[i + 1])
+    local is_merchant = string.sub(tier, 1, 9) == 'merchant:'
+    local label = is_merchant and tier or 'pool:' .. tier
+    local available = is_merchant and P .. tier .. ':pods' or P .. 'pool:' .. tier .. ':available'
+    local pod, info
+    if max == 0 then
+      repeat
+        -- A pod that is found draining, leased or unregistered does not belong here and is not put back.
+        pod = rc('SPOP', available)
+        info = pod and rc('HGET', P .. 'pods', pod)
+        if info and rc('EXISTS', P .. 'pod:draining:' .. pod, P .. 'lease:' .. pod) > 0 then
+          rc('SADD', P .. 'pods:out', pod) -- somebody set the flag by hand: the sweep will see to it
+          info = false
+        end
+      until not pod or info
+    else
+      repeat
+        local least = rc('ZRANGEBYSCORE', available, '-inf', '(' .. chain[i + 1], 'LIMIT', '0', '1')
+        pod = least[1]
+        info = pod and rc('HGET', P .. 'pods', pod)
+        if pod and (not info or rc('EXISTS', P .. 'pod:draining:' .. pod) == 1) then
+          rc('ZREM', available, pod)
+          if info then
+            rc('SADD', P .. 'pods:out', pod)
+          end
+          info = false
+        end
+      until not pod or info
+    end
+    if pod then
+      local expiry = string.format('%.0f', now + ARGV[4])
+      rc('HSET', call_key, 'pod_name', pod, 'source_pool', label, 'merchant_id', merchant, 'allocated_at', time[1],
+        'provider', provider)
+      rc('PEXPIRE', call_key, ARGV[6])
+      rc('SET', P .. 'lease:' .. pod, call_sid, 'PX', ARGV[5])
+      rc('HSET', P .. 'pod:' .. pod, 'status', 'allocated', 'allocated_call_sid', call_sid, 'allocated_at', time[1],
+        'source_pool', label)
+      rc('ZADD', KEYS[1], expiry, call_sid)
+      if max > 0 then
+        local calls = P .. 'pod:calls:' .. pod
+        rc('ZADD', calls, expiry, call_sid)
+        local load = rc('ZCARD', calls)
+        if load < max then
+          rc('ZADD', available, string.format('%d', load), pod)
+        else
+          rc('ZREM', available, pod)
+        end
+      end
+      answer = {0, pod, label, time[1], expiry, info, unreadable}
+      break
+    end
+  end
+
+  if not answer then
+    -- include refusal
+    answer = refusal(chain, first, last, unreadable, missing)
+  end
+  for i = 1, lost and 5 or 0 do
+    answer[#answer + 1] = lost[i]
+  end
+  return answer
+end
+
+return each(CHAIN_END + 1, 3, allocate)

@@ -1,0 +1,88 @@
+-- A pod's own word on the calls it carries.
+--
+-- ARGV: 4 pod, 5 lease in ms, 6 record's life in ms, 7 heartbeats that may leave a call out, 8 age in ms below
+-- which a call is not ended, 9… call_sids. Answers {0} if the pod is unknown, else
+-- {1, r|a|c for each call: renewed, adopted, conflict; then the ended calls, five texts each: those that the pod
+-- no longer mentions, and those on other pods whose lease was found to have run out}.
+-- include base
+-- include pods
+-- include calls
+local pod, lease_ms, record_ms = ARGV[4], tonumber(ARGV[5]), tonumber(ARGV[6])
+local info = pod_get(pod)
+if not info then
+  return {0}
+end
+local max = tier_max(info.tier) or 0
+rc('ZADD', P .. 'heartbeats', now, pod)
+
+-- The store has lost this call, or never had it: the pod's word counts, as long as the pod has room for it.
+local function adopt(call_sid)
+  if pod_load(pod) >= (max > 0 and max or 1) then
+    return 'c'
+  end
+  if max > 0 then
+    pod_share(pod)
+  end
+  call_new(call_sid, pod, pool_label(info.tier), max, lease_ms, record_ms)
+  return 'a'
+end
+
+local answer, lost, listed, is_changed = {1}, {}, {}, false
+for i = 9, #ARGV do
+  local call_sid = ARGV[i]
+  local record = call_record(call_sid)
+  local owner = record[1]
+  listed[call_sid] = true
+  -- A lease that ran out is no reason to doubt the pod that still carries the call; elsewhere the call has ended.
+  if owner and owner ~= pod and call_expiry(call_sid, owner) <= now then
+    call_ended(lost, call_sid, record, 'expired')
+    call_drop(call_sid, owner)
+    local other = pod_get(owner)
+    if other then
+      pod_settle(owner, other)
+    end
+    owner = nil
+  end
+  if owner and owner ~= pod then
+    answer[i - 7] = 'c'
+  elseif owner then
+    call_renew(call_sid, pod, lease_ms, record_ms)
+    answer[i - 7] = 'r'
+  else
+    answer[i - 7] = adopt(call_sid)
+    is_changed = is_changed or answer[i - 7] == 'a'
+  end
+end
+if info.held_until ~= 0 then
+  -- It has spoken: what it carries is known now, so it may get calls again.
+  info.held_until = 0
+  pod_put(pod, info)
+  is_changed = true
+end
+if is_changed then
+  pod_settle(pod, info)
+end
+
+-- Ends the calls that the pod no longer speaks of; young ones may simply not have reached it yet.
+for _, call_sid in ipairs(pod_calls(pod)) do
+  if not listed[call_sid] then
+    local record = call_record(call_sid)
+    local misses = record[1] and rc('HINCRBY', P .. 'call:' .. call_sid, 'misses', 1)
+    if not misses then
+      call_drop(call_sid, pod) -- its record was deleted by hand
+      if pod_settle(pod, info) then
+        break
+      end
+    elseif misses >= tonumber(ARGV[7]) and now - tonumber(record[5] or 0) * 1000 > tonumber(ARGV[8]) then
+      call_ended(lost, call_sid, record, 'unmentioned')
+      call_drop(call_sid, pod)
+      if pod_settle(pod, info) then
+        break
+      end
+    end
+  end
+end
+for _, text in ipairs(lost) do
+  answer[#answer + 1] = text
+end
+return answer

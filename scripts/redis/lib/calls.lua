@@ -1,0 +1,90 @@
+-- include tiers
+-- A call's record lives a little longer than its lease, so that whoever ends it can still read it.
+local GRACE = 60000
+
+-- Takes the call away: its record, its lease if that is its own, its place on the pod. The pod is not settled.
+local function call_drop(call_sid, pod)
+  local lease = P .. 'lease:' .. pod
+  local calls = P .. 'pod:calls:' .. pod
+  local was_on_pod = rc('ZREM', calls, call_sid) == 1
+  local is_newest = rc('GET', lease) == call_sid
+  rc('DEL', P .. 'call:' .. call_sid)
+  rc('ZREM', P .. 'calls:active', call_sid)
+  if not is_newest and not was_on_pod then
+    return
+  end
+  local newest = rc('ZREVRANGE', calls, 0, 0, 'WITHSCORES')
+  if not newest[1] then
+    local is_draining = rc('EXISTS', P .. 'pod:draining:' .. pod) == 1
+    rc('DEL', lease, P .. 'pod:' .. pod)
+    rc('HSET', P .. 'pod:' .. pod, 'status', is_draining and 'draining' or 'available', 'released_at', time[1])
+  elseif is_newest then
+    rc('SET', lease, newest[1], 'PX', math.max(1, tonumber(newest[2]) - now + GRACE))
+    rc('HSET', P .. 'pod:' .. pod, 'allocated_call_sid', newest[1])
+  end
+end
+
+-- A record as five texts, for an answer that names a call that has ended.
+local function call_ended(list, call_sid, record, why)
+  local n = #list
+  list[n + 1] = call_sid
+  list[n + 2] = record[1] or ''
+  list[n + 3] = record[2] or ''
+  list[n + 4] = record[3] or ''
+  list[n + 5] = why
+end
+
+local function call_record(call_sid)
+  return rc('HMGET', P .. 'call:' .. call_sid, 'pod_name', 'source_pool', 'merchant_id', 'provider', 'allocated_at')
+end
+
+-- When its lease ends; 0 if it has no claim on the pod. The list of all calls says it. Where that was deleted by
+-- hand, or the call is one of the first implementation, which kept no list: the pod's list, or the key of the lease
+-- if that is the call's own. On a shared pod only the newest call has one: there, until import.lua has been by, the
+-- record counts.
+local function call_expiry(call_sid, pod)
+  local expiry = rc('ZSCORE', P .. 'calls:active', call_sid) or rc('ZSCORE', P .. 'pod:calls:' .. pod, call_sid)
+  if expiry then
+    return tonumber(expiry)
+  end
+  local key = P .. 'lease:' .. pod
+  if rc('GET', key) ~= call_sid then
+    local tier = rc('EXISTS', P .. 'calls:imported') == 0 and rc('GET', P .. 'pod:tier:' .. pod)
+    if not tier or (tier_max(tier) or 0) == 0 then
+      return 0
+    end
+    key = P .. 'call:' .. call_sid
+  end
+  local ttl = rc('PTTL', key)
+  return ttl < 0 and now + 86400000 or now + ttl
+end
+
+-- Makes a call on the pod, all but its place in the pool. `max` is 0 unless the pod is shared.
+local function call_new(call_sid, pod, label, max, lease_ms, record_ms)
+  local expiry = now + lease_ms
+  rc('HSET', P .. 'call:' .. call_sid, 'pod_name', pod, 'source_pool', label, 'merchant_id', '', 'allocated_at',
+    time[1], 'provider', '')
+  rc('PEXPIRE', P .. 'call:' .. call_sid, math.max(lease_ms, record_ms) + GRACE)
+  if max > 0 then
+    rc('ZADD', P .. 'pod:calls:' .. pod, expiry, call_sid)
+  end
+  rc('SET', P .. 'lease:' .. pod, call_sid, 'PX', lease_ms + GRACE)
+  rc('HSET', P .. 'pod:' .. pod, 'status', 'allocated', 'allocated_call_sid', call_sid, 'allocated_at', time[1],
+    'source_pool', label)
+  rc('ZADD', P .. 'calls:active', expiry, call_sid)
+end
+
+-- Renews the lease; gives its new end.
+local function call_renew(call_sid, pod, lease_ms, record_ms)
+  local lease = P .. 'lease:' .. pod
+  local expiry = now + lease_ms
+  rc('ZADD', P .. 'calls:active', expiry, call_sid)
+  rc('HDEL', P .. 'call:' .. call_sid, 'misses')
+  rc('PEXPIRE', P .. 'call:' .. call_sid, math.max(lease_ms, record_ms) + GRACE)
+  rc('ZADD', P .. 'pod:calls:' .. pod, 'XX', expiry, call_sid)
+  local newest = rc('GET', lease)
+  if not newest or newest == call_sid then
+    rc('SET', lease, call_sid, 'PX', lease_ms + GRACE)
+  end
+  return expiry
+end

@@ -1,0 +1,80 @@
+-- Ends calls and gives their pods back to the pools that the pods belong to now.
+--
+-- ARGV: 4… call_sids. Answers, for each, an error, {0} if there is no such call, or
+-- {1, pod, pool it came from, merchant, provider, allocated_at, pod's record or '', tier now or '', was draining}.
+--
+-- Written out for the common cases, a pod of an exclusive or shared tier that may take calls; the others go by the
+-- library. Nine commands for an exclusive pod, eleven to fourteen for a shared one, and one for all of them.
+-- include base
+-- include each
+local GRACE = 60000 -- as in lib/calls.lua
+local READY = '{"ready":true,"terminating":false,"held_until":0,"tier":"'
+
+local function release(call_sid)
+  local call_key = P .. 'call:' .. call_sid
+  local record = rc('HMGET', call_key, 'pod_name', 'source_pool', 'merchant_id', 'provider', 'allocated_at')
+  local pod = record[1]
+  if not pod then
+    return {0}
+  end
+  local text = rc('HGET', P .. 'pods', pod)
+  local answer = {1, pod, record[2] or '', record[3] or '', record[4] or '', record[5] or '0', text or '', '', 0}
+  if text and string.sub(text, 1, #READY) == READY then
+    local lease, calls, state = P .. 'lease:' .. pod, P .. 'pod:calls:' .. pod, P .. 'pod:' .. pod
+    local tier = string.match(text, '^[^"]+', #READY + 1)
+    local _, last = string.find(ARGV[2], '\n' .. tier .. ' ', 1, true)
+    local available = string.sub(tier, 1, 9) == 'merchant:' and P .. tier .. ':pods' or
+      P .. 'pool:' .. tier .. ':available'
+    local is_exclusive = last and string.sub(ARGV[2], last + 1, last + 2) == '0 '
+    local listed
+    if is_exclusive then
+      if rc('EXISTS', P .. 'pod:draining:' .. pod, calls) == 0 and rc('GET', lease) == call_sid then
+        rc('DEL', call_key, lease, state)
+        rc('ZREM', KEYS[1], call_sid)
+        rc('HSET', state, 'status', 'available', 'released_at', time[1])
+        listed = redis.pcall('SADD', available, pod)
+      end
+    elseif last and rc('EXISTS', P .. 'pod:draining:' .. pod) == 0 and rc('ZREM', calls, call_sid) == 1 then
+      local max = tonumber(string.match(ARGV[2], '^%d+', last + 1))
+      local load = rc('ZCARD', calls)
+      if load == 0 then
+        rc('DEL', call_key, lease, state)
+        rc('HSET', state, 'status', 'available', 'released_at', time[1])
+      else
+        rc('DEL', call_key)
+        if rc('GET', lease) == call_sid then
+          local newest = rc('ZREVRANGE', calls, '0', '0', 'WITHSCORES')
+          rc('SET', lease, newest[1], 'PX', math.max(1, tonumber(newest[2]) - now + GRACE))
+          rc('HSET', state, 'allocated_call_sid', newest[1])
+        end
+      end
+      rc('ZREM', KEYS[1], call_sid)
+      if load < max then
+        listed = redis.pcall('ZADD', available, string.format('%d', load), pod)
+        rc('SREM', P .. 'pods:over', pod)
+      else
+        listed = redis.pcall('ZREM', available, pod)
+        rc(load > max and 'SADD' or 'SREM', P .. 'pods:over', pod)
+      end
+    end
+    if listed then
+      -- Not listed: the tier's type has changed, and this router has not heard of it. The sweep will see to it.
+      rc(type(listed) == 'table' and 'SADD' or 'SREM', P .. 'pods:out', pod)
+      answer[8] = tier
+      return answer
+    end
+  end
+  -- include pods
+  -- include calls
+  local info = text and cjson.decode(text)
+  if info and pod_is_draining(pod, info) then
+    answer[9] = 1
+  end
+  call_drop(call_sid, pod)
+  if info and not pod_settle(pod, info) then
+    answer[8] = info.tier
+  end
+  return answer
+end
+
+return each(4, 1, release)

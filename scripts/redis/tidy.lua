@@ -1,0 +1,13 @@
+-- Forgets calls whose record was deleted by hand, as the runbook for a stuck pod says. ARGV: 4 cursor, 5 how many
+-- to look at. Answers {next cursor, how many were forgotten}.
+-- include base
+local page = rc('ZSCAN', P .. 'calls:active', ARGV[4], 'COUNT', ARGV[5])
+local forgotten = 0
+for i = 1, #page[2], 2 do
+  local call_sid = page[2][i]
+  if rc('EXISTS', P .. 'call:' .. call_sid) == 0 and tonumber(page[2][i + 1]) > now then
+    rc('ZREM', P .. 'calls:active', call_sid)
+    forgotten = forgotten + 1
+  end
+end
+return {page[1], forgotten}

@@ -1,0 +1,26 @@
+-- The tier configuration. ARGV: 4 what to do: 'get' gives the stored text or false; 'seed' stores ARGV[5] if
+-- there is none, and gives what is stored; 'set' stores it, and 'check' only looks: both forget the available
+-- lists that are of the wrong type now and those of the tiers named in ARGV[6…], which are no longer there, and
+-- answer how many lists that were; their pods are put back by place.lua.
+-- include base
+-- include tiers
+local key = P .. 'tier:config'
+if ARGV[4] == 'get' then
+  return rc('GET', key)
+elseif ARGV[4] == 'seed' then
+  rc('SET', key, ARGV[5], 'NX')
+  return rc('GET', key)
+elseif ARGV[4] == 'set' then
+  rc('SET', key, ARGV[5])
+end
+local forgotten = 0
+for tier, max in string.gmatch(TIERS, '\n(%S+) (%d+)') do
+  local kind = rc('TYPE', available_key(tier)).ok
+  if kind ~= 'none' and kind ~= (max == '0' and 'set' or 'zset') then
+    forgotten = forgotten + rc('DEL', available_key(tier))
+  end
+end
+for i = 6, #ARGV do
+  forgotten = forgotten + rc('DEL', available_key(ARGV[i]))
+end
+return forgotten

@@ -1,0 +1,129 @@
+#include "app/lead.h"
+
+#include <stdlib.h>
+
+#include "base/log.h"
+
+struct lead {
+    struct lead_settings settings;
+    uv_loop_t *loop;
+    struct store *store;
+    struct redis_link *link;
+    struct metrics *metrics;
+    struct api *api;
+    struct redis_leader *election;
+    struct manager *manager; /* while we lead, and until it has stopped after that */
+    bool is_wanted;          /* do we lead? */
+    bool is_manager_stopping;
+    bool is_stopping;
+    void (*stopped)(void *arg);
+    void *stopped_arg;
+};
+
+int lead_new(uv_loop_t *loop, const struct lead_settings *settings, struct store *store,
+             struct redis_link *link, struct metrics *metrics, struct api *api, struct lead **ret_lead)
+{
+    struct lead *lead = calloc(1, sizeof(*lead));
+
+    if (!lead)
+        return -ENOMEM;
+    lead->settings = *settings;
+    lead->loop = loop;
+    lead->store = store;
+    lead->link = link;
+    lead->metrics = metrics;
+    lead->api = api;
+    *ret_lead = lead;
+    return 0;
+}
+
+static void lead_finish(void *arg)
+{
+    struct lead *lead = arg;
+    void (*stopped)(void *arg) = lead->stopped;
+    void *stopped_arg = lead->stopped_arg;
+
+    if (lead->link)
+        redis_store_set_guard(lead->store, NULL, NULL);
+    free(lead);
+    stopped(stopped_arg);
+}
+
+static int lead_settle(struct lead *lead);
+
+static void lead_manager_stopped(void *arg)
+{
+    struct lead *lead = arg;
+
+    lead->manager = NULL;
+    lead->is_manager_stopping = false;
+    /* Leadership may have come back while the manager was on its way out. */
+    if (lead_settle(lead) < 0)
+        log_error("the pool manager cannot be started");
+}
+
+/* Makes what runs what should run: a manager if and only if we lead. */
+static int lead_settle(struct lead *lead)
+{
+    if (lead->is_manager_stopping)
+        return 0;
+    if (lead->manager && (!lead->is_wanted || lead->is_stopping)) {
+        lead->is_manager_stopping = true;
+        manager_stop(lead->manager, lead_manager_stopped, lead);
+        return 0;
+    }
+    if (lead->is_stopping) {
+        if (lead->election)
+            redis_leader_stop(TAKE(lead->election), lead_finish, lead);
+        else
+            lead_finish(lead);
+        return 0;
+    }
+    if (lead->is_wanted && !lead->manager) {
+        int err =
+            manager_new(lead->loop, &lead->settings.manager, lead->store, lead->metrics, &lead->manager);
+
+        if (err < 0)
+            return err;
+        manager_start(lead->manager);
+    }
+    return 0;
+}
+
+static void lead_changed(void *arg, bool is_leader, const char *leader)
+{
+    struct lead *lead = arg;
+
+    lead->is_wanted = is_leader;
+    api_set_leader(lead->api, is_leader, leader);
+    if (lead_settle(lead) < 0)
+        log_error("the pool manager cannot be started");
+}
+
+static bool lead_may_act(void *arg)
+{
+    const struct lead *lead = arg;
+
+    return lead->election && redis_leader_leads(lead->election);
+}
+
+int lead_start(struct lead *lead)
+{
+    if (!lead->link) {
+        lead->is_wanted = true;
+        api_set_leader(lead->api, true, lead->settings.election.identity);
+        return lead_settle(lead);
+    }
+    lead->settings.election.on_change = lead_changed;
+    lead->settings.election.on_change_arg = lead;
+    redis_store_set_guard(lead->store, lead_may_act, lead);
+    return redis_leader_new(lead->loop, &lead->settings.election, lead->link, &lead->election);
+}
+
+void lead_stop(struct lead *lead, void (*stopped)(void *arg), void *arg)
+{
+    lead->stopped = stopped;
+    lead->stopped_arg = arg;
+    lead->is_stopping = true;
+    (void)lead_settle(lead);
+}

@@ -1,0 +1,77 @@
+#include "core/command.h"
+
+static bool sids_are_valid(const char *const *call_sids, size_t count)
+{
+    if (count > SIDS_MAX)
+        return false;
+    for (size_t i = 0; i < count; i++) {
+        if (!name_is_call_sid(call_sids[i], strlen(call_sids[i])))
+            return false;
+    }
+    return true;
+}
+
+static const char *allocate_fault(const struct command *command)
+{
+    const char *call_sid = command->allocate.call_sid;
+    const char *merchant_id = command->allocate.merchant_id;
+    const char *provider = command->allocate.provider;
+
+    if (!name_is_call_sid(call_sid, strlen(call_sid)))
+        return "call_sid is not valid";
+    if (merchant_id[0] && !name_is_merchant_id(merchant_id, strlen(merchant_id)))
+        return "merchant_id is not valid";
+    if (provider[0] && !name_is_provider(provider, strlen(provider)))
+        return "provider is not valid";
+    return NULL;
+}
+
+static const char *seen_fault(const struct pod_seen *seen, const struct tier_config *tiers)
+{
+    if (!name_is_pod(seen->name, strlen(seen->name)))
+        return "pod_name must be a DNS label: up to 63 of a-z 0-9 and inner hyphens";
+    if (!name_is_address(seen->address, strlen(seen->address)))
+        return "address must be host:port";
+    if (seen->incarnation && !name_is_incarnation(seen->incarnation, strlen(seen->incarnation)))
+        return "incarnation must be 1 to 127 printable characters";
+    if (seen->tier && !tier_config_find(tiers, seen->tier))
+        return "tier is not configured";
+    return NULL;
+}
+
+static const char *sync_fault(const struct command *command, const struct tier_config *tiers)
+{
+    for (size_t i = 0; i < command->sync.count; i++) {
+        const char *fault = seen_fault(&command->sync.pods[i], tiers);
+
+        if (fault)
+            return fault;
+    }
+    return NULL;
+}
+
+const char *command_fault(const struct command *command, const struct tier_config *tiers)
+{
+    switch (command->type) {
+    case COMMAND_ALLOCATE:
+        return allocate_fault(command);
+    case COMMAND_RENEW:
+        return sids_are_valid(command->renew.call_sids, command->renew.count) ? NULL
+                                                                              : "call_sids are not valid";
+    case COMMAND_HEARTBEAT:
+        return sids_are_valid(command->heartbeat.call_sids, command->heartbeat.count)
+                   ? NULL
+                   : "call_sids are not valid";
+    case COMMAND_POD_SEEN:
+        return seen_fault(&command->pod_seen.pod, tiers);
+    case COMMAND_SYNC:
+        return sync_fault(command, tiers);
+    case COMMAND_MERCHANT_SET:
+        return name_is_merchant_id(command->merchant_set.merchant_id,
+                                   strlen(command->merchant_set.merchant_id))
+                   ? NULL
+                   : "merchant_id is not valid";
+    default:
+        return NULL;
+    }
+}

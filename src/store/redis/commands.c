@@ -1,0 +1,426 @@
+#include <stdio.h>
+#include <stdlib.h>
+
+#include "store/redis/answer.h"
+#include "store/redis/redis_internal.h"
+
+/* The end of every decoder: what was read, or why not. */
+static int answer_end(const struct operation *operation, const struct answer *answer)
+{
+    if (answer->err == -EIO || (answer->err == 0 && answer_left(answer) > 0))
+        return operation_unexpected(operation);
+    return answer->err;
+}
+
+static const char *pool_label(struct arena *arena, const char *tier)
+{
+    size_t size = strlen("pool:") + strlen(tier) + 1;
+    char *label;
+
+    if (strncmp(tier, MERCHANT_POOL_PREFIX, strlen(MERCHANT_POOL_PREFIX)) == 0)
+        return tier;
+    label = arena_alloc(arena, size);
+    if (label)
+        snprintf(label, size, "pool:%s", tier);
+    return label;
+}
+
+static int name_array_init(struct name_array *array, struct arena *arena, size_t max)
+{
+    *array = (struct name_array){0};
+    array->names = arena_alloc(arena, (max + 1) * sizeof(*array->names));
+    return array->names ? 0 : -ENOMEM;
+}
+
+static int name_array_add(struct name_array *array, struct arena *arena, const char *name)
+{
+    const char *copy = arena_strdup(arena, name);
+
+    if (!copy)
+        return -ENOMEM;
+    array->names[array->count++] = copy;
+    return 0;
+}
+
+/* ALLOCATE */
+
+int allocate_encode(struct operation *operation, struct args *args)
+{
+    const struct command *command = &operation->command;
+
+    args_add_text(args, command->allocate.call_sid);
+    args_add_text(args, command->allocate.merchant_id);
+    args_add_text(args, command->allocate.provider);
+    return 0;
+}
+
+static void refusal_step_read(struct answer *answer, struct refusal_step *step)
+{
+    struct slice tier = answer_slice(answer);
+    bool is_merchant = tier.len >= strlen(MERCHANT_POOL_PREFIX) &&
+                       memcmp(tier.data, MERCHANT_POOL_PREFIX, strlen(MERCHANT_POOL_PREFIX)) == 0;
+    uint32_t out;
+
+    *step = (struct refusal_step){.is_configured = true};
+    snprintf(step->pool, sizeof(step->pool), "%s%.*s", is_merchant ? "" : "pool:", (int)tier.len, tier.data);
+    step->pods = (uint32_t)answer_u64(answer);
+    step->by_state[POD_DRAINING] = (uint32_t)answer_u64(answer);
+    step->by_state[POD_SUSPENDED] = (uint32_t)answer_u64(answer);
+    out = step->by_state[POD_DRAINING] + step->by_state[POD_SUSPENDED];
+    step->by_state[POD_BUSY] = step->pods > out ? step->pods - out : 0;
+}
+
+static void refusal_read(struct operation *operation, struct answer *answer)
+{
+    struct refusal *refusal = arena_alloc(operation->arena, sizeof(*refusal));
+    struct slice missing;
+    size_t count;
+
+    operation->result->allocate.merchant_unreadable = answer_u64(answer) != 0;
+    missing = answer_slice(answer);
+    if (!refusal) {
+        answer->err = -ENOMEM;
+        return;
+    }
+    *refusal = (struct refusal){.at_ms = answer_u64(answer)};
+    count = answer_u64(answer);
+    if (count > answer_left(answer) / 4) {
+        answer->err = answer->err ? answer->err : -EIO;
+        return;
+    }
+    refusal->steps = arena_alloc(operation->arena, (count + 1) * sizeof(*refusal->steps));
+    if (!refusal->steps) {
+        answer->err = -ENOMEM;
+        return;
+    }
+    if (missing.len) {
+        struct refusal_step *step = &refusal->steps[refusal->count++];
+
+        *step = (struct refusal_step){0};
+        snprintf(step->pool, sizeof(step->pool), MERCHANT_POOL_PREFIX "%.*s", (int)missing.len, missing.data);
+    }
+    for (size_t i = 0; i < count; i++)
+        refusal_step_read(answer, &refusal->steps[refusal->count++]);
+    operation->result->outcome = OUTCOME_NO_PODS;
+    operation->result->allocate.refusal = refusal;
+    if (answer->err == 0)
+        refusals_remember(&operation->store->refusals, operation->command.allocate.call_sid, refusal);
+}
+
+int allocate_decode(struct operation *operation, const redisReply *reply)
+{
+    const struct command *command = &operation->command;
+    struct result *result = operation->result;
+    struct call_info *call = &result->allocate.call;
+    struct answer answer;
+    uint64_t kind;
+
+    answer_init(&answer, reply, operation->arena);
+    kind = answer_u64(&answer);
+    if (kind == 2) {
+        refusal_read(operation, &answer);
+        answer_ended(&answer, answer_left(&answer) / 5, &operation->lost);
+        return answer_end(operation, &answer);
+    }
+    result->allocate.was_existing = kind == 1;
+    call->call_sid = arena_strdup(operation->arena, command->allocate.call_sid);
+    call->pod = answer_text(&answer);
+    call->pool = answer_text(&answer);
+    if (result->allocate.was_existing) {
+        call->merchant_id = answer_text(&answer);
+        call->provider = answer_text(&answer);
+    } else {
+        call->merchant_id = arena_strdup(operation->arena, command->allocate.merchant_id);
+        call->provider = arena_strdup(operation->arena, command->allocate.provider);
+    }
+    if (!call->call_sid || !call->merchant_id || !call->provider)
+        return -ENOMEM;
+    call->allocated_at_ms = answer_seconds(&answer);
+    call->expires_at_ms = answer_u64(&answer);
+    call->address = answer_address(&answer);
+    result->allocate.merchant_unreadable = answer_u64(&answer) != 0;
+    answer_ended(&answer, answer_left(&answer) / 5, &operation->lost);
+    return answer_end(operation, &answer);
+}
+
+/* RELEASE */
+
+static int release_encode(struct operation *operation, struct args *args)
+{
+    args_add_text(args, operation->command.release.call_sid);
+    return 0;
+}
+
+static int release_decode(struct operation *operation, const redisReply *reply)
+{
+    struct result *result = operation->result;
+    struct call_info *call = &result->release.call;
+    struct answer answer;
+    const char *tier;
+
+    answer_init(&answer, reply, operation->arena);
+    if (answer_u64(&answer) == 0) {
+        result->outcome = OUTCOME_NOT_FOUND;
+        return answer_end(operation, &answer);
+    }
+    call->call_sid = arena_strdup(operation->arena, operation->command.release.call_sid);
+    call->pod = answer_text(&answer);
+    call->pool = answer_text(&answer);
+    call->merchant_id = answer_text(&answer);
+    call->provider = answer_text(&answer);
+    call->allocated_at_ms = answer_seconds(&answer);
+    call->address = answer_address(&answer);
+    tier = answer_text(&answer);
+    result->release.released_to = tier[0] ? pool_label(operation->arena, tier) : "";
+    result->release.was_draining = answer_u64(&answer) != 0;
+    if (!call->call_sid || !result->release.released_to)
+        return -ENOMEM;
+    return answer_end(operation, &answer);
+}
+
+/* RENEW, a bounded number of calls at a time */
+
+static int renew_next(struct operation *operation);
+
+static void renew_answered(void *arg, int err, const redisReply *reply)
+{
+    struct operation *operation = arg;
+    struct result *result = operation->result;
+    struct answer answer;
+    size_t end;
+
+    if (err) {
+        operation_finish(operation, err);
+        return;
+    }
+    end = (size_t)min_u64(operation->command.renew.count, operation->at + (uint64_t)REDIS_RENEW_BATCH);
+    answer_init(&answer, reply, operation->arena);
+    result->renew.expires_at_ms = answer_u64(&answer);
+    while (operation->at < end && err == 0) {
+        bool is_renewed = answer_u64(&answer) != 0;
+
+        err = name_array_add(is_renewed ? &result->renew.renewed : &result->renew.unknown, operation->arena,
+                             operation->command.renew.call_sids[operation->at++]);
+    }
+    answer_ended(&answer, answer_left(&answer) / 5, &operation->lost);
+    if (err == 0)
+        err = answer_end(operation, &answer);
+    if (err || operation->at == operation->command.renew.count) {
+        operation_finish(operation, err);
+        return;
+    }
+    err = renew_next(operation);
+    if (err)
+        operation_finish(operation, err);
+}
+
+static int renew_next(struct operation *operation)
+{
+    size_t end = (size_t)min_u64(operation->command.renew.count, operation->at + (uint64_t)REDIS_RENEW_BATCH);
+    struct args args;
+
+    args_begin(&args, operation, operation->arena, 2 + end - operation->at);
+    args_add_u64(&args, operation->store->core.lease_ttl_ms);
+    args_add_u64(&args, operation->store->call_info_ttl_ms);
+    for (size_t i = operation->at; i < end; i++)
+        args_add_text(&args, operation->command.renew.call_sids[i]);
+    return args_call(&args, operation, "renew", renew_answered);
+}
+
+int operation_renew(struct operation *operation)
+{
+    struct result *result = operation->result;
+    int rc = name_array_init(&result->renew.renewed, operation->arena, operation->command.renew.count);
+
+    if (rc == 0)
+        rc = name_array_init(&result->renew.unknown, operation->arena, operation->command.renew.count);
+    return rc ? rc : renew_next(operation);
+}
+
+/* HEARTBEAT */
+
+static int heartbeat_encode(struct operation *operation, struct args *args)
+{
+    const struct command *command = &operation->command;
+
+    args_begin(args, operation, operation->arena, 5 + command->heartbeat.count);
+    args_add_text(args, command->heartbeat.pod);
+    args_add_u64(args, operation->store->core.lease_ttl_ms);
+    args_add_u64(args, operation->store->call_info_ttl_ms);
+    args_add_u64(args, HEARTBEAT_MISSES);
+    args_add_u64(args, HEARTBEAT_YOUNG_MS);
+    for (size_t i = 0; i < command->heartbeat.count; i++)
+        args_add_text(args, command->heartbeat.call_sids[i]);
+    return 0;
+}
+
+static int heartbeat_decode(struct operation *operation, const redisReply *reply)
+{
+    struct result *result = operation->result;
+    size_t count = operation->command.heartbeat.count;
+    struct answer answer;
+    int rc;
+
+    answer_init(&answer, reply, operation->arena);
+    if (answer_u64(&answer) == 0) {
+        result->outcome = OUTCOME_NOT_FOUND;
+        return answer_end(operation, &answer);
+    }
+    rc = name_array_init(&result->heartbeat.renewed, operation->arena, count);
+    if (rc == 0)
+        rc = name_array_init(&result->heartbeat.adopted, operation->arena, count);
+    if (rc == 0)
+        rc = name_array_init(&result->heartbeat.conflicts, operation->arena, count);
+    for (size_t i = 0; rc == 0 && i < count && answer.err == 0; i++) {
+        struct slice what = answer_slice(&answer);
+        struct name_array *array = slice_equals(what, "r")   ? &result->heartbeat.renewed
+                                   : slice_equals(what, "a") ? &result->heartbeat.adopted
+                                   : slice_equals(what, "c") ? &result->heartbeat.conflicts
+                                                             : NULL;
+
+        if (!array)
+            return operation_unexpected(operation);
+        rc = name_array_add(array, operation->arena, operation->command.heartbeat.call_sids[i]);
+    }
+    if (rc)
+        return rc;
+    while (answer_left(&answer) >= 5) {
+        struct ended_array one = {0};
+
+        answer_ended(&answer, 1, &one);
+        rc = one.count ? ended_add(one.calls[0].why == CALL_END_UNMENTIONED ? &result->heartbeat.ended
+                                                                            : &operation->lost,
+                                   operation->arena, &one.calls[0])
+                       : 0;
+        if (rc)
+            return rc;
+    }
+    return answer_end(operation, &answer);
+}
+
+/* DRAIN, UNDRAIN */
+
+static int drain_encode(struct operation *operation, struct args *args)
+{
+    uint64_t ttl_ms = operation->command.drain.ttl_ms;
+
+    args_begin(args, operation, operation->arena, 2);
+    args_add_text(args, operation->command.drain.pod);
+    args_add_u64(args, ttl_ms ? ttl_ms : operation->store->core.draining_ttl_ms);
+    return 0;
+}
+
+static int drain_decode(struct operation *operation, const redisReply *reply)
+{
+    struct answer answer;
+
+    answer_init(&answer, reply, operation->arena);
+    if (answer_u64(&answer) == 0) {
+        operation->result->outcome = OUTCOME_NOT_FOUND;
+        return answer_end(operation, &answer);
+    }
+    operation->result->drain.has_active_call = answer_u64(&answer) > 0;
+    operation->result->drain.until_ms = answer_u64(&answer);
+    return answer_end(operation, &answer);
+}
+
+static int undrain_encode(struct operation *operation, struct args *args)
+{
+    args_begin(args, operation, operation->arena, 1);
+    args_add_text(args, operation->command.undrain.pod);
+    return 0;
+}
+
+static int undrain_decode(struct operation *operation, const redisReply *reply)
+{
+    struct answer answer;
+
+    answer_init(&answer, reply, operation->arena);
+    operation->result->outcome = answer_u64(&answer) ? OUTCOME_OK : OUTCOME_NOT_FOUND;
+    return answer_end(operation, &answer);
+}
+
+/* POD_SEEN, POD_GONE */
+
+void args_add_seen(struct args *args, const struct pod_seen *seen)
+{
+    /* Every combination of the three flags is a text of its own, so that nothing has to be built. */
+    static const char *const flags[] = {"", "r", "t", "rt", "h", "rh", "th", "rth"};
+
+    args_add_text(args, seen->name);
+    args_add_text(args, seen->address);
+    args_add_text(args, seen->incarnation ? seen->incarnation : "");
+    args_add_text(args, seen->tier ? seen->tier : "");
+    args_add_text(args, pod_source_name(seen->source));
+    args_add_text(
+        args, flags[(seen->is_ready ? 1 : 0) | (seen->is_terminating ? 2 : 0) | (seen->hold_back ? 4 : 0)]);
+}
+
+static int seen_encode(struct operation *operation, struct args *args)
+{
+    args_begin(args, operation, operation->arena, 2 + 6);
+    args_add_u64(args, operation->store->core.heartbeat_ttl_ms);
+    args_add_text(args, operation->command.pod_seen.is_registration ? "1" : "0");
+    args_add_seen(args, &operation->command.pod_seen.pod);
+    return 0;
+}
+
+static int seen_decode(struct operation *operation, const redisReply *reply)
+{
+    struct result *result = operation->result;
+    struct answer answer;
+    struct slice what;
+
+    answer_init(&answer, reply, operation->arena);
+    what = answer_slice(&answer);
+    if (slice_equals(what, "x"))
+        return operation_invalid(operation, OUTCOME_CONFLICT,
+                                 "this pod is managed elsewhere and cannot be registered");
+    result->pod_seen.is_new = slice_equals(what, "n");
+    result->pod_seen.tier = answer_text(&answer);
+    answer_ended(&answer, answer_u64(&answer), &result->pod_seen.ended);
+    return answer_end(operation, &answer);
+}
+
+static int gone_encode(struct operation *operation, struct args *args)
+{
+    args_begin(args, operation, operation->arena, 2);
+    args_add_text(args, pod_source_name(operation->command.pod_gone.source));
+    args_add_text(args, operation->command.pod_gone.pod);
+    return 0;
+}
+
+static int gone_decode(struct operation *operation, const redisReply *reply)
+{
+    struct answer answer;
+    uint64_t what;
+
+    answer_init(&answer, reply, operation->arena);
+    what = answer_u64(&answer);
+    answer_ended(&answer, answer_u64(&answer), &operation->result->pod_gone.ended);
+    if (what == 0)
+        operation->result->outcome = OUTCOME_NOT_FOUND;
+    if (what == 2)
+        return operation_invalid(operation, OUTCOME_CONFLICT,
+                                 "this pod is managed elsewhere and cannot be removed");
+    return answer_end(operation, &answer);
+}
+
+const struct command_spec *command_spec(enum command_type type)
+{
+    static const struct command_spec specs[COMMAND_TYPES] = {
+        [COMMAND_ALLOCATE] = {"allocate", allocate_encode, allocate_decode, true},
+        [COMMAND_RELEASE] = {"release", release_encode, release_decode, true},
+        [COMMAND_HEARTBEAT] = {"heartbeat", heartbeat_encode, heartbeat_decode, false},
+        [COMMAND_DRAIN] = {"drain", drain_encode, drain_decode, false},
+        [COMMAND_UNDRAIN] = {"undrain", undrain_encode, undrain_decode, false},
+        [COMMAND_POD_SEEN] = {"seen", seen_encode, seen_decode, false},
+        [COMMAND_POD_GONE] = {"gone", gone_encode, gone_decode, false},
+        [COMMAND_STATUS] = {"status", status_encode, status_decode, false},
+        [COMMAND_POD] = {"pods", pod_encode, pod_decode, false},
+        [COMMAND_CALL] = {"calls", call_encode, call_decode, false},
+    };
+
+    assert(specs[type].script);
+    return &specs[type];
+}

@@ -1,0 +1,118 @@
+/*
+ * link.h - one way to Redis: finds the server, connects, pipelines, times out, reconnects.
+ *
+ * Knows nothing of what is stored. A request that was sent on a connection is answered by that connection or
+ * fails with it: a reply is never taken for a request of another one. While there is no connection, requests
+ * are refused at once. Loop thread only.
+ */
+#ifndef STORE_REDIS_LINK_H
+#define STORE_REDIS_LINK_H
+
+#include <hiredis/hiredis.h>
+#include <uv.h>
+
+#include "base/base.h"
+#include "store/redis/script.h"
+
+struct redis_link; /* opaque: see link.c */
+
+enum {
+    REDIS_SENTINELS_MAX = 16,
+    REDIS_WAITING_MAX = 16384, /* requests under way at once; beyond it -EBUSY */
+    REDIS_ARGS_MAX = 4096,     /* of one request */
+};
+
+struct redis_address {
+    char host[256]; /* a name, an address, or the path of a socket when port is 0 */
+    uint16_t port;
+};
+
+/* All strings are copied. */
+struct redis_link_settings {
+    struct redis_address server; /* unused with sentinels */
+    struct redis_address sentinels[REDIS_SENTINELS_MAX];
+    size_t sentinel_count;
+    const char *master_name; /* with sentinels */
+    const char *user;        /* "" : none */
+    const char *password;    /* "" : none */
+    int database;
+    uint64_t timeout_ms; /* for a connection to come about, and for each reply */
+    int wait_replicas;   /* REDIS_WAIT_REPLICAS: used by redis_link_wait */
+    /* Called on every change, never inside a call of this header. May be NULL. */
+    void (*on_change)(void *arg, bool is_up);
+    void *on_change_arg;
+    /* Called once per turn of the loop after redis_link_wake, before what there is to send goes out. May be
+     * NULL. */
+    void (*on_turn)(void *arg);
+    void *on_turn_arg;
+};
+
+/*
+ * "redis://[user:password@]host[:port][/db]", "unix:///path[?db=n]" (also "unix://user:password@/path"),
+ * "rediss://…" (-ENOTSUP with a sentence that the installed hiredis has no TLS). User and password are
+ * percent-decoded into `credentials`, which the settings then point into.
+ */
+int redis_link_parse_url(const char *url, struct redis_link_settings *settings, char *credentials,
+                         size_t credentials_size, char *error, size_t error_size) MUST_CHECK;
+
+/* "host:port,host:port", port 26379 if left out: fills settings->sentinels. 0 or -EINVAL with a sentence. */
+int redis_link_parse_sentinels(const char *text, struct redis_link_settings *settings, char *error,
+                               size_t error_size) MUST_CHECK;
+
+/* Starts to connect at once and goes on trying, with backoff and jitter, until it is closed. */
+int redis_link_new(uv_loop_t *loop, const struct redis_link_settings *settings,
+                   struct redis_link **ret_link) MUST_CHECK;
+
+/* Asks for on_turn at the end of this turn of the loop. */
+void redis_link_wake(struct redis_link *link);
+
+bool redis_link_is_up(const struct redis_link *link);
+/* Why it is down: the last error, in words, without secrets. "" when it is up. */
+const char *redis_link_detail(const struct redis_link *link);
+/* How often a connection was lost or could not be made, since the start. */
+uint64_t redis_link_failures(const struct redis_link *link);
+
+/*
+ * `err` 0: `reply` is Redis's answer, borrowed for the duration of the call; never of type REDIS_REPLY_ERROR.
+ * `err` < 0, `reply` NULL:
+ *   -ENOTCONN   the connection was lost, or closed, before the answer came
+ *   -ETIMEDOUT  no answer within timeout_ms; the connection is dropped, because its order is lost
+ *   -EAGAIN     LOADING, BUSY, MASTERDOWN, TRYAGAIN, CLUSTERDOWN: not now
+ *   -EROFS      READONLY: this server is a replica; the link looks for the master anew
+ *   -ENOSPC     OOM, MISCONF: Redis cannot write
+ *   -EACCES     NOAUTH, WRONGPASS, NOPERM
+ *   -EBADMSG    WRONGTYPE: a key was made by hand with another type
+ *   -EIO        any other error; the text is logged
+ * Every error that Redis itself reports is logged once per second at most, with its text.
+ */
+typedef void (*redis_reply_fn)(void *arg, int err, const redisReply *reply);
+
+/*
+ * Calls a script by its hash: EVALSHA sha 1 key args…. A script that the server does not know is loaded and
+ * called again, once. Arguments are copied. 0; -ENOTCONN while there is no connection; -EBUSY; -ENOMEM.
+ */
+int redis_link_call(struct redis_link *link, const struct redis_script *script, const char *key,
+                    const struct slice *args, size_t count, redis_reply_fn done, void *arg) MUST_CHECK;
+
+/* A plain command, such as HGET or PUBLISH. The same otherwise. `key_index` says which argument is a key, for
+ * a cluster. */
+int redis_link_command(struct redis_link *link, const struct slice *args, size_t count, size_t key_index,
+                       redis_reply_fn done, void *arg) MUST_CHECK;
+
+/*
+ * Waits until settings.wait_replicas replicas have everything that was sent before (WAIT). 0 with them fewer
+ * than asked for within the timeout: err -ETIMEDOUT, and the connection stays. Does nothing but answer when
+ * wait_replicas is 0.
+ */
+int redis_link_wait(struct redis_link *link, redis_reply_fn done, void *arg) MUST_CHECK;
+
+/*
+ * An error that Redis reported inside of an answer to several operations: logs it and does what has to be
+ * done about the connection. Returns what redis_reply_fn says for it.
+ */
+int redis_link_report(struct redis_link *link, const char *text);
+
+/* Answers everything that is under way with -ENOTCONN, frees the link, then calls `closed`. */
+void redis_link_close(struct redis_link *link, void (*closed)(void *arg), void *arg);
+
+#endif

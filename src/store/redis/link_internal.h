@@ -1,0 +1,192 @@
+/*
+ * link_internal.h - what the files of the link share; nobody else includes it.
+ *
+ *   link.c      the functions of link.h, and the turn: what must not happen inside them happens there
+ *   session.c   from no connection to one that is ready, and back
+ *   request.c   what becomes of a request: answers, errors, deadlines
+ *   wait.c      WAIT, one for all who wait
+ */
+#ifndef STORE_REDIS_LINK_INTERNAL_H
+#define STORE_REDIS_LINK_INTERNAL_H
+
+#include "base/list.h"
+#include "store/redis/link.h"
+#include "store/redis/sentinel.h"
+#include "store/redis/wire.h"
+
+enum {
+    LINK_BACKOFF_MIN_MS = 50,
+    LINK_BACKOFF_MAX_MS = 2000,
+    LINK_BACKOFF_SENTINEL_MAX_MS = 1000, /* a promotion should be noticed soon */
+    LINK_STABLE_MS = 5000,               /* a connection that lasted so long was a good one */
+    LINK_TICK_MS = 1000,                 /* while it is up: PING if idle, ask a sentinel */
+    LINK_MOVES_MAX = 3,                  /* between two good connections, without a pause */
+    LINK_NODES_MAX = 32,
+    LINK_LOADS_MAX = 64, /* scripts being loaded at once */
+    LINK_DETAIL_MAX = WIRE_REASON_MAX + 192,
+    LINK_BYTES_MAX = 64 * 1024 * 1024, /* of requests under way; beyond it -EBUSY */
+    LINK_WAIT_SLICE_MS = 50,           /* WAIT holds up what is sent after it: not for long at a time */
+};
+
+enum link_state {
+    LINK_RESTING,    /* a timer runs until the next try */
+    LINK_ASKING,     /* the sentinels */
+    LINK_CONNECTING, /* also looking up a name */
+    LINK_GREETING,   /* AUTH, SELECT, ROLE, PING */
+    LINK_UP,
+    LINK_LEAVING, /* takes no new requests; drops the wire when the last answer is there */
+    LINK_CLOSING,
+};
+
+enum greeting_kind {
+    GREETING_AUTH,
+    GREETING_SELECT,
+    GREETING_ROLE,
+    GREETING_PING, /* always, and last: the answer to it makes the link ready */
+    GREETING_COUNT,
+};
+
+struct greeting {
+    struct wire_request request;
+    struct redis_link *link;
+    enum greeting_kind kind;
+};
+
+enum request_place {
+    REQUEST_ON_WIRE,
+    REQUEST_PARKED,   /* waits for the node that MOVED named */
+    REQUEST_FINISHED, /* waits for the turn that calls `done` */
+};
+
+struct request {
+    struct wire_request wire; /* its link is in the list of the place */
+    struct list by_age;       /* in link->by_age until it is answered or finished */
+    struct redis_link *link;
+    const struct redis_script *script; /* NULL: a plain command */
+    redis_reply_fn done;
+    void *arg;
+    uint64_t number;
+    uint64_t deadline_ms;
+    enum request_place place;
+    int err;          /* when finished */
+    bool is_internal; /* the link's own: not counted */
+    bool is_recalled; /* its script was loaded already */
+    bool is_moved;    /* it was sent to another node already */
+    size_t len;
+    char command[];
+};
+
+/* A script that was sent with SCRIPT LOAD on this connection; until the answer, nobody loads it again. */
+struct script_load {
+    const struct redis_script *script;
+    int err; /* of the last try, kept for those who are called again in vain */
+    bool is_under_way;
+};
+
+/* One redis_link_wait. */
+struct waiter {
+    struct list link;
+    redis_reply_fn done;
+    void *arg;
+    uint64_t number;      /* of the last request before it */
+    uint64_t deadline_ms; /* gives up then; the connection stays */
+    int err;
+};
+
+struct redis_link {
+    uv_loop_t *loop;
+    struct redis_link_settings settings; /* its strings are ours */
+    enum link_state state;
+    unsigned tries; /* to connect: each begins with another address of a name */
+    char detail[LINK_DETAIL_MAX];
+    uint64_t failures;
+
+    uv_timer_t phase; /* the pause, the patience for a connection, the ticks */
+    uv_timer_t overdue;
+    uv_prepare_t prepare;
+    uv_idle_t idle; /* active: the loop must not wait, there is something for the turn */
+
+    struct wire *wire;
+    struct redis_address target;
+    struct greeting greetings[GREETING_COUNT];
+    size_t greetings_left;
+    uint64_t backoff_ms;
+    uint64_t up_since_ms;
+    uint64_t heard_ms; /* the last answer */
+    uint64_t jitter;
+
+    struct sentinels *sentinels;
+
+    struct redis_address nodes[LINK_NODES_MAX];
+    size_t node_count;
+    size_t next_node;
+    size_t moves;
+
+    struct list by_age; /* all requests that are not finished, oldest first */
+    struct list parked;
+    struct list finished;
+    uint64_t numbered;
+    size_t waiting; /* requests of callers, of all places, and waiters */
+    size_t waiting_bytes;
+    struct script_load loads[LINK_LOADS_MAX];
+    size_t load_count;
+
+    struct list waiters;
+    struct list waiters_finished;
+
+    uint64_t error_logged_ms;
+    uint64_t errors_unlogged;
+    uint64_t down_logged_ms;
+
+    size_t alive; /* handles, wires and sentinels that are still on the loop */
+    void (*closed)(void *arg);
+    void *closed_arg;
+
+    bool is_told_up;
+    bool is_late;        /* the oldest request was overdue when last looked at */
+    bool must_be_master; /* ask for its ROLE: sentinels say so, or READONLY was heard */
+    bool is_cluster;     /* MOVED was heard */
+    bool is_waiting;     /* a WAIT is under way */
+};
+
+/* link.c */
+void link_wake(struct redis_link *link);
+void link_unref(struct redis_link *link);
+
+/* session.c */
+void session_begin(struct redis_link *link);
+void session_sentinel_found(void *arg, const struct redis_address *master);
+void session_sentinel_failed(void *arg, const char *reason);
+/* The connection is of no use: drops it and tries again after a pause. */
+void session_fail(struct redis_link *link, const char *reason);
+/* The slot is elsewhere: goes there when the last answer is in. */
+void session_move(struct redis_link *link, const struct redis_address *target);
+/* This server cannot write: looks for the master when the last answer is in. */
+void session_demoted(struct redis_link *link, const char *reason);
+/* In the turn: a wire that is being left is dropped when it is idle. */
+void session_leave_if_idle(struct redis_link *link);
+void session_drop_wire(struct redis_link *link);
+
+/* request.c */
+int request_new(struct redis_link *link, size_t len, redis_reply_fn done, void *arg,
+                struct request **ret_request) MUST_CHECK;
+/* Sends it; it is freed after `done`. On failure it is freed at once and `done` is not called. */
+int request_send(struct request *request) MUST_CHECK;
+/* The link's own commands. `done` comes only with an answer, not when the connection is lost. */
+int request_internal(struct redis_link *link, const struct slice *args, size_t count, redis_reply_fn done,
+                     void *arg) MUST_CHECK;
+void request_finish(struct request *request, int err);
+/* In the turn: calls `done` for everything that has failed. */
+void requests_deliver(struct redis_link *link);
+/* Logs what Redis said and notices a server that cannot write; gives the errno. */
+int request_report(struct redis_link *link, const char *text);
+void requests_resend_parked(struct redis_link *link);
+void requests_fail_parked(struct redis_link *link);
+void requests_overdue(uv_timer_t *timer);
+
+/* wait.c */
+void waiters_send(struct redis_link *link);
+void waiters_fail(struct redis_link *link, int err);
+void waiters_deliver(struct redis_link *link);
+
+#endif

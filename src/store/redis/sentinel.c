@@ -1,0 +1,254 @@
+#include "store/redis/sentinel.h"
+
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+
+#include "store/redis/reply.h"
+#include "store/redis/resp.h"
+#include "store/redis/wire.h"
+
+enum {
+    SENTINEL_TIMEOUT_MAX_MS = 1000, /* for one of them: there are others */
+    SENTINEL_COMMAND_MAX = 512,
+};
+
+struct sentinels {
+    uv_loop_t *loop;
+    struct sentinel_hooks hooks;
+    struct redis_address all[REDIS_SENTINELS_MAX]; /* the one to ask first stands first */
+    size_t count;
+    char command[SENTINEL_COMMAND_MAX];
+    size_t command_len;
+    uint64_t timeout_ms;
+    uv_timer_t timer;
+    struct wire *wire; /* to `wire_address`, or NULL */
+    struct wire_request request;
+    size_t asked; /* of this question */
+    unsigned questions;
+    bool is_asking;
+    bool is_closing;
+    bool is_open;
+    size_t alive; /* wires and the timer that are still on the loop */
+    char reason[WIRE_REASON_MAX];
+};
+
+static void sentinels_ask_next(struct sentinels *sentinels);
+
+static void sentinels_rotate(struct sentinels *sentinels)
+{
+    struct redis_address first = sentinels->all[0];
+
+    memmove(&sentinels->all[0], &sentinels->all[1], (sentinels->count - 1) * sizeof(first));
+    sentinels->all[sentinels->count - 1] = first;
+}
+
+static void sentinels_drop_wire(struct sentinels *sentinels)
+{
+    struct wire *wire = TAKE(sentinels->wire);
+
+    sentinels->is_open = false;
+    if (wire)
+        wire_drop(wire);
+}
+
+static void PRINTF_LIKE(2, 3) sentinels_pass(struct sentinels *sentinels, const char *format, ...)
+{
+    va_list args;
+
+    va_start(args, format);
+    vsnprintf(sentinels->reason, sizeof(sentinels->reason), format, args);
+    va_end(args);
+    uv_timer_stop(&sentinels->timer);
+    sentinels_drop_wire(sentinels);
+    sentinels_rotate(sentinels);
+    sentinels_ask_next(sentinels);
+}
+
+static void sentinels_timed_out(uv_timer_t *timer)
+{
+    struct sentinels *sentinels = timer->data;
+
+    /* The resolver has its own patience, and there is no use in asking it twice at the same time. */
+    if (sentinels->wire && wire_is_resolving(sentinels->wire)) {
+        uv_timer_start(timer, sentinels_timed_out, sentinels->timeout_ms, 0);
+        return;
+    }
+    sentinels_pass(sentinels, "sentinel %s:%u does not answer", sentinels->all[0].host,
+                   (unsigned)sentinels->all[0].port);
+}
+
+static void sentinels_answered(struct wire_request *request, int err, const redisReply *reply)
+{
+    struct sentinels *sentinels = CONTAINER_OF(request, struct sentinels, request);
+    const struct redis_address *asked = &sentinels->all[0];
+    struct redis_address master = {0};
+    const redisReply *host;
+    const redisReply *port;
+
+    /* A lost wire speaks for itself, one that was dropped had been given up before. */
+    if (err)
+        return;
+    if (reply->type == REDIS_REPLY_ERROR) {
+        sentinels_pass(sentinels, "sentinel %s:%u: %s", asked->host, (unsigned)asked->port, reply->str);
+        return;
+    }
+    host = reply->type == REDIS_REPLY_ARRAY && reply->elements == 2 ? reply->element[0] : NULL;
+    port = host ? reply->element[1] : NULL;
+    if (!host || !host->str || !port->str ||
+        !address_set(&master, (struct slice){host->str, host->len}, strtoll(port->str, NULL, 10))) {
+        sentinels_pass(sentinels, "sentinel %s:%u does not know a master of that name", asked->host,
+                       (unsigned)asked->port);
+        return;
+    }
+    uv_timer_stop(&sentinels->timer);
+    sentinels->is_asking = false;
+    sentinels->hooks.found(sentinels->hooks.arg, &master);
+}
+
+static void sentinels_send(struct sentinels *sentinels)
+{
+    sentinels->request.done = sentinels_answered;
+    if (wire_send(sentinels->wire, sentinels->command, sentinels->command_len, &sentinels->request))
+        sentinels_pass(sentinels, "no memory");
+}
+
+static void sentinels_wire_opened(void *arg)
+{
+    struct sentinels *sentinels = arg;
+
+    sentinels->is_open = true;
+    if (sentinels->is_asking)
+        sentinels_send(sentinels);
+}
+
+static void sentinels_wire_lost(void *arg, const char *reason)
+{
+    struct sentinels *sentinels = arg;
+
+    sentinels->wire = NULL;
+    sentinels->is_open = false;
+    if (sentinels->is_asking)
+        sentinels_pass(sentinels, "sentinel %s", reason);
+}
+
+static void sentinels_wire_dirty(void *arg)
+{
+    struct sentinels *sentinels = arg;
+
+    sentinels->hooks.dirty(sentinels->hooks.arg);
+}
+
+static void sentinels_unref(void *arg)
+{
+    struct sentinels *sentinels = arg;
+    struct sentinel_hooks hooks = sentinels->hooks;
+
+    assert(sentinels->alive > 0);
+    if (--sentinels->alive > 0)
+        return;
+    free(sentinels);
+    hooks.closed(hooks.arg);
+}
+
+static void sentinels_connect(struct sentinels *sentinels)
+{
+    const struct wire_hooks hooks = {sentinels_wire_opened, sentinels_wire_lost, sentinels_wire_dirty,
+                                     sentinels_unref, sentinels};
+
+    if (wire_open(sentinels->loop, &sentinels->all[0], sentinels->questions, &hooks, &sentinels->wire)) {
+        sentinels_pass(sentinels, "no memory");
+        return;
+    }
+    sentinels->alive++;
+}
+
+static void sentinels_ask_next(struct sentinels *sentinels)
+{
+    if (sentinels->asked == sentinels->count) {
+        sentinels->is_asking = false;
+        sentinels->hooks.failed(sentinels->hooks.arg, sentinels->reason);
+        return;
+    }
+    sentinels->asked++;
+    uv_timer_start(&sentinels->timer, sentinels_timed_out, sentinels->timeout_ms, 0);
+    if (sentinels->is_open)
+        sentinels_send(sentinels);
+    else if (!sentinels->wire)
+        sentinels_connect(sentinels);
+}
+
+/* From the timer, so that no answer comes inside the question. */
+static void sentinels_begin(uv_timer_t *timer)
+{
+    sentinels_ask_next(timer->data);
+}
+
+void sentinels_ask(struct sentinels *sentinels)
+{
+    assert(!sentinels->is_asking && !sentinels->is_closing);
+    sentinels->is_asking = true;
+    sentinels->asked = 0;
+    sentinels->questions++;
+    uv_timer_start(&sentinels->timer, sentinels_begin, 0, 0);
+}
+
+bool sentinels_is_asking(const struct sentinels *sentinels)
+{
+    return sentinels->is_asking;
+}
+
+void sentinels_distrust(struct sentinels *sentinels)
+{
+    /* During a question the order changes by itself. */
+    if (sentinels->is_asking || sentinels->count < 2)
+        return;
+    sentinels_drop_wire(sentinels);
+    sentinels_rotate(sentinels);
+}
+
+void sentinels_flush(struct sentinels *sentinels)
+{
+    if (sentinels->wire)
+        wire_flush(sentinels->wire);
+}
+
+int sentinels_new(uv_loop_t *loop, const struct redis_link_settings *settings,
+                  const struct sentinel_hooks *hooks, struct sentinels **ret_sentinels)
+{
+    struct sentinels *sentinels = calloc(1, sizeof(*sentinels));
+    const struct slice args[] = {SLICE("SENTINEL"), SLICE("get-master-addr-by-name"),
+                                 slice_of(settings->master_name)};
+
+    if (!sentinels)
+        return -ENOMEM;
+    assert(settings->sentinel_count > 0 && settings->sentinel_count <= REDIS_SENTINELS_MAX);
+    sentinels->loop = loop;
+    sentinels->hooks = *hooks;
+    sentinels->count = settings->sentinel_count;
+    memcpy(sentinels->all, settings->sentinels, sentinels->count * sizeof(sentinels->all[0]));
+    sentinels->timeout_ms = min_u64(settings->timeout_ms, SENTINEL_TIMEOUT_MAX_MS);
+    sentinels->command_len = resp_size(args, ARRAY_LEN(args));
+    assert(sentinels->command_len < sizeof(sentinels->command));
+    resp_write(sentinels->command, args, ARRAY_LEN(args));
+    list_init(&sentinels->request.link);
+    uv_timer_init(loop, &sentinels->timer);
+    sentinels->timer.data = sentinels;
+    sentinels->alive = 1;
+    *ret_sentinels = sentinels;
+    return 0;
+}
+
+static void sentinels_timer_closed(uv_handle_t *handle)
+{
+    sentinels_unref(handle->data);
+}
+
+void sentinels_close(struct sentinels *sentinels)
+{
+    assert(!sentinels->is_closing);
+    sentinels->is_closing = true;
+    sentinels->is_asking = false;
+    sentinels_drop_wire(sentinels);
+    uv_close((uv_handle_t *)&sentinels->timer, sentinels_timer_closed);
+}

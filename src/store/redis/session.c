@@ -1,0 +1,409 @@
+#include <stdio.h>
+#include <stdlib.h>
+
+#include "base/log.h"
+#include "store/redis/link_internal.h"
+#include "store/redis/reply.h"
+#include "store/redis/resp.h"
+
+enum { SESSION_LOG_EVERY_MS = 10000 }; /* while it stays down for the same reason */
+
+static void session_connect(struct redis_link *link);
+static void session_timed_out(uv_timer_t *timer);
+
+/* xorshift64: nothing depends on it but that routers do not come back all at once. */
+static uint64_t session_random(struct redis_link *link)
+{
+    link->jitter ^= link->jitter << 13;
+    link->jitter ^= link->jitter >> 7;
+    link->jitter ^= link->jitter << 17;
+    return link->jitter;
+}
+
+static void session_log_down(struct redis_link *link, const char *reason, bool was_up)
+{
+    uint64_t now_ms = uv_now(link->loop);
+
+    if (!was_up && strcmp(link->detail, reason) == 0 && now_ms - link->down_logged_ms < SESSION_LOG_EVERY_MS)
+        return;
+    link->down_logged_ms = now_ms;
+    if (was_up)
+        log_warn("redis connection lost", log_str("reason", reason));
+    else
+        log_warn("redis is not reachable", log_str("reason", reason),
+                 log_num("failures", (int64_t)link->failures));
+}
+
+void session_drop_wire(struct redis_link *link)
+{
+    struct wire *wire = TAKE(link->wire);
+
+    link->load_count = 0;
+    link->is_waiting = false;
+    if (wire)
+        wire_drop(wire);
+    waiters_fail(link, -ENOTCONN);
+}
+
+static void session_pause_over(uv_timer_t *timer)
+{
+    session_begin(timer->data);
+}
+
+static void session_rest(struct redis_link *link)
+{
+    uint64_t max_ms = link->sentinels ? LINK_BACKOFF_SENTINEL_MAX_MS : LINK_BACKOFF_MAX_MS;
+    uint64_t half_ms;
+
+    link->backoff_ms = link->backoff_ms ? link->backoff_ms * 2 : LINK_BACKOFF_MIN_MS;
+    link->backoff_ms = min_u64(link->backoff_ms, max_ms);
+    half_ms = link->backoff_ms / 2;
+    link->state = LINK_RESTING;
+    uv_timer_start(&link->phase, session_pause_over, half_ms + session_random(link) % (half_ms + 1), 0);
+}
+
+/* After a connection could not be made: in a cluster another node may know better. */
+static void session_next_target(struct redis_link *link)
+{
+    if (link->sentinels) {
+        sentinels_distrust(link->sentinels);
+    } else if (link->node_count > 0) {
+        /* All that are known, and the one that was configured. */
+        link->next_node = (link->next_node + 1) % (link->node_count + 1);
+        link->target =
+            link->next_node < link->node_count ? link->nodes[link->next_node] : link->settings.server;
+    } else {
+        link->target = link->settings.server;
+    }
+}
+
+static void session_set_detail(struct redis_link *link, const char *reason)
+{
+    if (reason != link->detail)
+        snprintf(link->detail, sizeof(link->detail), "%s", reason);
+}
+
+void session_fail(struct redis_link *link, const char *reason)
+{
+    bool was_up = link->state == LINK_UP || link->state == LINK_LEAVING;
+
+    assert(link->state != LINK_CLOSING);
+    link->failures++;
+    session_log_down(link, reason, was_up);
+    session_set_detail(link, reason);
+    if (was_up && uv_now(link->loop) - link->up_since_ms >= LINK_STABLE_MS) {
+        link->backoff_ms = 0;
+        link->moves = 0;
+    }
+    if (!was_up)
+        session_next_target(link);
+    session_rest(link);
+    session_drop_wire(link);
+    requests_fail_parked(link);
+    link_wake(link);
+}
+
+static void session_leave(struct redis_link *link)
+{
+    link->state = LINK_LEAVING;
+    uv_timer_stop(&link->phase);
+    link_wake(link);
+}
+
+void session_move(struct redis_link *link, const struct redis_address *target)
+{
+    char text[ADDRESS_TEXT_MAX];
+
+    link->is_cluster = true;
+    if (link->state != LINK_UP)
+        return;
+    address_text(target, text, sizeof(text));
+    log_info("the keys are on another node of the cluster", log_str("node", text));
+    snprintf(link->detail, sizeof(link->detail), "moving to the node %s", text);
+    link->target = *target;
+    session_leave(link);
+}
+
+void session_demoted(struct redis_link *link, const char *reason)
+{
+    link->must_be_master = true;
+    if (link->state != LINK_UP)
+        return;
+    log_warn("this redis cannot write; looking for the master", log_str("reason", reason));
+    session_set_detail(link, reason);
+    link->failures++;
+    session_leave(link);
+}
+
+void session_leave_if_idle(struct redis_link *link)
+{
+    bool is_move = !list_is_empty(&link->parked);
+
+    if (link->state != LINK_LEAVING || !wire_is_idle(link->wire))
+        return;
+    if (uv_now(link->loop) - link->up_since_ms >= LINK_STABLE_MS) {
+        link->backoff_ms = 0;
+        link->moves = 0;
+    }
+    session_rest(link);
+    session_drop_wire(link);
+    /*
+     * Keys in several slots would send the link back and forth for ever. After a few moves in a row it
+     * makes pauses like after any other failure, and the requests fail instead of going round.
+     */
+    if (is_move && ++link->moves <= LINK_MOVES_MAX) {
+        uv_timer_stop(&link->phase);
+        session_connect(link);
+        return;
+    }
+    if (is_move)
+        log_warn("the keys seem to be in several slots of the cluster; KEY_PREFIX={voice}: puts them in one");
+    requests_fail_parked(link);
+}
+
+static bool session_may_be_unknown(const struct greeting *greeting, const char *text)
+{
+    return (greeting->kind == GREETING_ROLE || greeting->kind == GREETING_PING) &&
+           reply_has_code(text, "NOPERM");
+}
+
+static void session_refused(struct redis_link *link, enum greeting_kind kind, const char *text)
+{
+    char reason[LINK_DETAIL_MAX];
+    char where[ADDRESS_TEXT_MAX];
+    const char *password = link->settings.password;
+
+    address_text(&link->target, where, sizeof(where));
+    /* An old or odd server repeats the arguments of what it does not know. */
+    if (kind == GREETING_AUTH && password[0] && strstr(text, password))
+        text = "AUTH was refused";
+    snprintf(reason, sizeof(reason), "%s: %s%.200s", where,
+             reply_errno(text) == -EACCES ? "user or password is wrong or missing: " : "", text);
+    /* Neither a wrong password nor a long load is over soon. */
+    if (reply_errno(text) == -EACCES || kind == GREETING_AUTH)
+        link->backoff_ms = LINK_BACKOFF_MAX_MS;
+    session_fail(link, reason);
+}
+
+static bool role_is_master(const redisReply *reply)
+{
+    return reply->type == REDIS_REPLY_ARRAY && reply->elements > 0 && reply->element[0]->str &&
+           strcmp(reply->element[0]->str, "master") == 0;
+}
+
+static void session_nodes_answered(void *arg, int err, const redisReply *reply)
+{
+    struct redis_link *link = arg;
+
+    if (err == 0)
+        link->node_count = reply_cluster_nodes(reply, link->target.host, link->nodes, LINK_NODES_MAX);
+    link->next_node = 0;
+}
+
+static void session_pinged(void *arg UNUSED, int err UNUSED, const redisReply *reply UNUSED)
+{
+    /* Any answer says that it lives; without one the deadline does its work. */
+}
+
+static void session_tick(uv_timer_t *timer)
+{
+    struct redis_link *link = timer->data;
+    const struct slice ping[] = {SLICE("PING")};
+
+    if (wire_is_idle(link->wire) && uv_now(link->loop) - link->heard_ms >= LINK_TICK_MS &&
+        request_internal(link, ping, 1, session_pinged, link))
+        log_debug("no memory for a PING");
+    if (link->sentinels && !sentinels_is_asking(link->sentinels))
+        sentinels_ask(link->sentinels);
+}
+
+static void session_up(struct redis_link *link)
+{
+    const struct slice slots[] = {SLICE("CLUSTER"), SLICE("SLOTS")};
+    char text[ADDRESS_TEXT_MAX];
+
+    link->state = LINK_UP;
+    link->up_since_ms = uv_now(link->loop);
+    link->heard_ms = link->up_since_ms;
+    link->detail[0] = '\0';
+    log_info("redis is connected", log_str("server", address_text(&link->target, text, sizeof(text))));
+    uv_timer_start(&link->phase, session_tick, LINK_TICK_MS, LINK_TICK_MS);
+    requests_resend_parked(link);
+    if (link->is_cluster && request_internal(link, slots, ARRAY_LEN(slots), session_nodes_answered, link))
+        log_debug("no memory to ask for the nodes of the cluster");
+    link_wake(link);
+}
+
+static void session_greeted(struct wire_request *request, int err, const redisReply *reply)
+{
+    struct greeting *greeting = CONTAINER_OF(request, struct greeting, request);
+    struct redis_link *link = greeting->link;
+    char where[ADDRESS_TEXT_MAX];
+    char reason[LINK_DETAIL_MAX];
+
+    /* When the wire is lost or dropped, whoever does it says so. */
+    if (err)
+        return;
+    if (reply->type == REDIS_REPLY_ERROR && !session_may_be_unknown(greeting, reply->str)) {
+        session_refused(link, greeting->kind, reply->str);
+        return;
+    }
+    if (greeting->kind == GREETING_ROLE && reply->type != REDIS_REPLY_ERROR) {
+        if (!role_is_master(reply)) {
+            snprintf(reason, sizeof(reason), "%s is not a master",
+                     address_text(&link->target, where, sizeof(where)));
+            session_fail(link, reason);
+            return;
+        }
+        link->must_be_master = link->sentinels != NULL;
+    }
+    if (--link->greetings_left == 0)
+        session_up(link);
+}
+
+static int session_greet(struct redis_link *link, enum greeting_kind kind, const struct slice *args,
+                         size_t count)
+{
+    struct greeting *greeting = &link->greetings[kind];
+    size_t len = resp_size(args, count);
+    char *command = malloc(len + 1);
+    int rc;
+
+    if (!command)
+        return -ENOMEM;
+    *resp_write(command, args, count) = '\0';
+    greeting->link = link;
+    greeting->kind = kind;
+    greeting->request.done = session_greeted;
+    rc = wire_send(link->wire, command, len, &greeting->request);
+    if (rc == 0)
+        link->greetings_left++;
+    free(command);
+    return rc;
+}
+
+static int session_greet_all(struct redis_link *link)
+{
+    const struct redis_link_settings *settings = &link->settings;
+    const struct slice user_auth[] = {SLICE("AUTH"), slice_of(settings->user), slice_of(settings->password)};
+    const struct slice auth[] = {SLICE("AUTH"), slice_of(settings->password)};
+    const struct slice role[] = {SLICE("ROLE")};
+    const struct slice ping[] = {SLICE("PING")};
+    char number[16];
+    int rc = 0;
+
+    link->greetings_left = 0;
+    if (settings->user[0])
+        rc = session_greet(link, GREETING_AUTH, user_auth, ARRAY_LEN(user_auth));
+    else if (settings->password[0])
+        rc = session_greet(link, GREETING_AUTH, auth, ARRAY_LEN(auth));
+    if (rc == 0 && settings->database) {
+        struct slice database[] = {SLICE("SELECT"), {number, 0}};
+
+        database[1].len = (size_t)snprintf(number, sizeof(number), "%d", settings->database);
+        rc = session_greet(link, GREETING_SELECT, database, ARRAY_LEN(database));
+    }
+    if (rc == 0 && link->must_be_master)
+        rc = session_greet(link, GREETING_ROLE, role, ARRAY_LEN(role));
+    if (rc == 0)
+        rc = session_greet(link, GREETING_PING, ping, ARRAY_LEN(ping));
+    return rc;
+}
+
+static void session_wire_opened(void *arg)
+{
+    struct redis_link *link = arg;
+
+    link->state = LINK_GREETING;
+    uv_timer_start(&link->phase, session_timed_out, link->settings.timeout_ms, 0);
+    if (session_greet_all(link))
+        session_fail(link, "no memory");
+}
+
+static void session_wire_lost(void *arg, const char *reason)
+{
+    struct redis_link *link = arg;
+
+    link->wire = NULL;
+    session_fail(link, reason);
+}
+
+static void session_wire_dirty(void *arg)
+{
+    link_wake(arg);
+}
+
+static void session_wire_freed(void *arg)
+{
+    link_unref(arg);
+}
+
+static void session_timed_out(uv_timer_t *timer)
+{
+    struct redis_link *link = timer->data;
+    char where[ADDRESS_TEXT_MAX];
+    char reason[LINK_DETAIL_MAX];
+
+    /* One lookup at a time: they share libuv's few threads with others. */
+    if (wire_is_resolving(link->wire)) {
+        uv_timer_start(timer, session_timed_out, link->settings.timeout_ms, 0);
+        return;
+    }
+    snprintf(reason, sizeof(reason), "%s: no %s within %llu ms",
+             address_text(&link->target, where, sizeof(where)),
+             link->state == LINK_CONNECTING ? "connection" : "answer",
+             (unsigned long long)link->settings.timeout_ms);
+    session_fail(link, reason);
+}
+
+static void session_connect(struct redis_link *link)
+{
+    const struct wire_hooks hooks = {session_wire_opened, session_wire_lost, session_wire_dirty,
+                                     session_wire_freed, link};
+
+    assert(!link->wire);
+    link->state = LINK_CONNECTING;
+    uv_timer_start(&link->phase, session_timed_out, link->settings.timeout_ms, 0);
+    if (wire_open(link->loop, &link->target, link->tries++, &hooks, &link->wire)) {
+        session_fail(link, "no memory");
+        return;
+    }
+    link->alive++;
+}
+
+void session_begin(struct redis_link *link)
+{
+    if (!link->sentinels) {
+        session_connect(link);
+        return;
+    }
+    link->state = LINK_ASKING;
+    if (!sentinels_is_asking(link->sentinels))
+        sentinels_ask(link->sentinels);
+}
+
+void session_sentinel_found(void *arg, const struct redis_address *master)
+{
+    struct redis_link *link = arg;
+    char where[ADDRESS_TEXT_MAX];
+    char reason[LINK_DETAIL_MAX];
+
+    if (link->state == LINK_ASKING) {
+        link->target = *master;
+        session_connect(link);
+    } else if (link->state == LINK_UP && !address_equals(master, &link->target)) {
+        /* The old master may still answer: what it is told now would be lost. */
+        snprintf(reason, sizeof(reason), "the sentinels have a new master: %s",
+                 address_text(master, where, sizeof(where)));
+        session_fail(link, reason);
+    }
+}
+
+void session_sentinel_failed(void *arg, const char *reason)
+{
+    struct redis_link *link = arg;
+
+    /* While the master answers, sentinels may be away. */
+    if (link->state == LINK_ASKING)
+        session_fail(link, reason);
+}

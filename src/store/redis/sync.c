@@ -1,0 +1,258 @@
+#include <stdlib.h>
+
+#include "base/map.h"
+#include "store/redis/answer.h"
+#include "store/redis/redis_internal.h"
+
+/*
+ * SYNC: calls that only the first implementation knows of; the observations; then whoever of this source was
+ * not among them; calls whose record is gone; at last every pod is put where it belongs, which repairs what
+ * was edited by hand.
+ */
+
+/* The names that were observed, to be looked up while all pods go by. */
+struct sync_plan {
+    struct map seen;
+    struct map_node *nodes;
+};
+
+static void sync_plan_release(void *arg)
+{
+    struct sync_plan *plan = arg;
+
+    map_release(&plan->seen);
+    free(plan->nodes);
+}
+
+static int sync_see(struct operation *operation);
+static int sync_remove(struct operation *operation);
+static int sync_walk(struct operation *operation);
+
+/* A script that goes through something page by page, from cursor to cursor; then bulk->next. */
+static void sync_walked(void *arg, int err, const redisReply *reply)
+{
+    struct operation *operation = arg;
+    struct answer answer;
+    bool is_last = true;
+
+    if (err == 0) {
+        answer_init(&answer, reply, &operation->bulk->scratch);
+        is_last = answer_cursor(&answer, operation->bulk->cursor);
+        (void)answer_u64(&answer);
+        if (answer.err)
+            err = operation_unexpected(operation);
+    }
+    if (err == 0)
+        err = is_last ? operation->bulk->next(operation) : sync_walk(operation);
+    if (err)
+        operation_finish(operation, err);
+}
+
+static int sync_walk(struct operation *operation)
+{
+    struct args args;
+
+    arena_reset(&operation->bulk->scratch);
+    args_begin(&args, operation, &operation->bulk->scratch, 4);
+    args_add_text(&args, operation->bulk->cursor);
+    args_add_u64(&args, REDIS_PAGE_BATCH);
+    args_add_u64(&args, operation->store->core.call_max_duration_ms);
+    args_add_text(&args, pod_source_name(operation->command.sync.source));
+    return args_call(&args, operation, operation->bulk->mode, sync_walked);
+}
+
+static int sync_walk_start(struct operation *operation, const char *script, bulk_next_fn next)
+{
+    operation->bulk->mode = script;
+    operation->bulk->next = next;
+    operation->bulk->cursor[0] = '0';
+    operation->bulk->cursor[1] = '\0';
+    return sync_walk(operation);
+}
+
+static int sync_add_name(struct operation *operation, struct slice name, struct slice record UNUSED)
+{
+    return bulk_add_name(operation->bulk, name);
+}
+
+static int sync_place(struct operation *operation)
+{
+    return bulk_place(operation, "settle", bulk_done);
+}
+
+/* All ghosts and calls without a record are gone: look at everything that is left. */
+static int sync_scan_all(struct operation *operation)
+{
+    operation->bulk->count = 0;
+    return bulk_scan_pods(operation, sync_add_name, sync_place);
+}
+
+static void sync_removed(void *arg, int err, const redisReply *reply)
+{
+    struct operation *operation = arg;
+    struct result *result = operation->result;
+    struct answer answer;
+
+    if (err == 0) {
+        size_t before = operation->bulk->at;
+
+        answer_init(&answer, reply, operation->arena);
+        while (answer_left(&answer) > 0) {
+            result->sync.removed += answer_u64(&answer) == 1;
+            answer_ended(&answer, answer_u64(&answer), &result->sync.ended);
+            operation->bulk->at++;
+        }
+        err = answer.err;
+        if (err == -EIO || (err == 0 && operation->bulk->at == before))
+            err = operation_unexpected(operation);
+    }
+    if (err == 0)
+        err = sync_remove(operation);
+    if (err)
+        operation_finish(operation, err);
+}
+
+static int sync_remove(struct operation *operation)
+{
+    struct bulk *bulk = operation->bulk;
+    size_t end = (size_t)min_u64(bulk->count, bulk->at + (uint64_t)REDIS_SEEN_BATCH);
+    struct args args;
+
+    if (bulk->at >= bulk->count)
+        return sync_walk_start(operation, "tidy", sync_scan_all);
+    arena_reset(&bulk->scratch);
+    args_begin(&args, operation, &bulk->scratch, 1 + end - bulk->at);
+    args_add_text(&args, pod_source_name(operation->command.sync.source));
+    for (size_t i = bulk->at; i < end; i++)
+        args_add_text(&args, bulk->names[i]);
+    return args_call(&args, operation, "gone", sync_removed);
+}
+
+static int sync_remove_start(struct operation *operation)
+{
+    bulk_sort(operation->bulk);
+    return sync_remove(operation);
+}
+
+/* A pod that this source no longer knows is gone. */
+static int sync_find_ghost(struct operation *operation, struct slice name, struct slice text)
+{
+    const struct sync_plan *plan = operation->bulk->plan;
+    struct pod_record record;
+
+    if (pod_record_read(text, &record))
+        return operation_unexpected(operation);
+    if (!slice_equals(record.source, pod_source_name(operation->command.sync.source)) ||
+        map_get(&plan->seen, name.data, name.len))
+        return 0;
+    return bulk_add_name(operation->bulk, name);
+}
+
+static int sync_plan_new(struct operation *operation)
+{
+    const struct command *command = &operation->command;
+    struct sync_plan *plan = arena_alloc(&operation->bulk->keep, sizeof(*plan));
+
+    if (!plan)
+        return -ENOMEM;
+    plan->nodes = calloc(command->sync.count + 1, sizeof(*plan->nodes));
+    if (!plan->nodes)
+        return -ENOMEM;
+    map_init(&plan->seen);
+    operation->bulk->plan = plan;
+    operation->bulk->plan_free = sync_plan_release;
+    for (size_t i = 0; i < command->sync.count; i++) {
+        const char *name = command->sync.pods[i].name;
+
+        if (map_get(&plan->seen, name, strlen(name)))
+            continue;
+        if (map_reserve(&plan->seen))
+            return -ENOMEM;
+        map_put(&plan->seen, &plan->nodes[i], name, strlen(name));
+    }
+    return 0;
+}
+
+static int sync_find_ghosts(struct operation *operation)
+{
+    int rc = sync_plan_new(operation);
+
+    return rc ? rc : bulk_scan_pods(operation, sync_find_ghost, sync_remove_start);
+}
+
+static int sync_take_seen(struct operation *operation, struct answer *answer)
+{
+    struct result *result = operation->result;
+    struct slice what = answer_slice(answer);
+
+    (void)answer_slice(answer);
+    result->sync.added += slice_equals(what, "n");
+    result->sync.changed += slice_equals(what, "c") || slice_equals(what, "L");
+    result->sync.removed += slice_equals(what, "l") || slice_equals(what, "L");
+    answer_ended(answer, answer_u64(answer), &result->sync.ended);
+    return answer->err;
+}
+
+static void sync_seen(void *arg, int err, const redisReply *reply)
+{
+    struct operation *operation = arg;
+    size_t before = operation->at;
+    struct answer answer;
+
+    if (err == 0) {
+        answer_init(&answer, reply, operation->arena);
+        while (answer_left(&answer) > 0 && sync_take_seen(operation, &answer) == 0)
+            operation->at++;
+        err = answer.err;
+        if (err == -EIO || (err == 0 && operation->at == before))
+            err = operation_unexpected(operation);
+    }
+    if (err == 0)
+        err = sync_see(operation);
+    if (err)
+        operation_finish(operation, err);
+}
+
+static int sync_see(struct operation *operation)
+{
+    const struct command *command = &operation->command;
+    size_t end = (size_t)min_u64(command->sync.count, operation->at + (uint64_t)REDIS_SEEN_BATCH);
+    struct args args;
+
+    if (operation->at >= command->sync.count)
+        return sync_find_ghosts(operation);
+    arena_reset(&operation->bulk->scratch);
+    args_begin(&args, operation, &operation->bulk->scratch, 2 + 6 * (end - operation->at));
+    args_add_u64(&args, operation->store->core.heartbeat_ttl_ms);
+    args_add_text(&args, "0");
+    for (size_t i = operation->at; i < end; i++)
+        args_add_seen(&args, &command->sync.pods[i]);
+    return args_call(&args, operation, "seen", sync_seen);
+}
+
+static void sync_checked(void *arg, int err, const redisReply *reply)
+{
+    struct operation *operation = arg;
+
+    if (err == 0 && reply->type != REDIS_REPLY_INTEGER)
+        err = operation_unexpected(operation);
+    if (err == 0)
+        err = sync_walk_start(operation, "import", sync_see);
+    if (err)
+        operation_finish(operation, err);
+}
+
+/* Pools of the wrong type, as a tier configuration that was edited by hand leaves behind, start anew. */
+static int sync_check(struct operation *operation)
+{
+    struct args args;
+
+    args_begin(&args, operation, &operation->bulk->scratch, 1);
+    args_add_text(&args, "check");
+    return args_call(&args, operation, "tiers", sync_checked);
+}
+
+int operation_sync(struct operation *operation)
+{
+    return bulk_start(operation, sync_check);
+}

@@ -1,0 +1,200 @@
+#include <stdio.h>
+#include <stdlib.h>
+
+#include "base/json.h"
+#include "base/log.h"
+#include "store/redis/redis_internal.h"
+
+enum {
+    TIER_CACHE_ARENA_MAX = 4 * 1024 * 1024,
+    TIER_RETRY_MS = 500, /* after a failure, while there is no configuration at all */
+};
+
+static uint32_t tier_max(const struct tier *tier)
+{
+    return tier->is_shared ? tier->max_concurrent : 0;
+}
+
+static void write_tiers(struct strbuf *buf, const struct tier_config *config)
+{
+    strbuf_append_char(buf, '\n');
+    for (size_t i = 0; i < config->tier_count; i++) {
+        const struct tier *tier = &config->tiers[config->fill_order[i]];
+
+        strbuf_printf(buf, "%s %u %u\n", tier->name, tier_max(tier), tier->target);
+    }
+}
+
+static void write_merchants(struct strbuf *buf, const struct tier_config *config)
+{
+    struct json_writer json;
+
+    json_begin(&json, buf);
+    json_object_begin(&json);
+    json_key(&json, "tiers");
+    json_object_begin(&json);
+    for (size_t i = 0; i < config->tier_count; i++)
+        json_put_u64(&json, config->tiers[i].name, tier_max(&config->tiers[i]));
+    json_object_end(&json);
+    json_key(&json, "chain");
+    json_array_begin(&json);
+    for (size_t i = 0; i < config->chain_len; i++)
+        json_string(&json, config->tiers[config->chain[i]].name);
+    json_array_end(&json);
+    json_key(&json, "reserved");
+    json_object_begin(&json);
+    for (size_t i = 0; i < config->tier_count; i++) {
+        if (config->tiers[i].is_reserved)
+            json_put_bool(&json, config->tiers[i].name, true);
+    }
+    json_object_end(&json);
+    json_object_end(&json);
+}
+
+static int build_chain(struct tier_cache *cache)
+{
+    const struct tier_config *config = cache->config;
+
+    cache->chain = arena_alloc(&cache->arena, 2 * config->chain_len * sizeof(*cache->chain));
+    if (!cache->chain)
+        return -ENOMEM;
+    for (size_t i = 0; i < config->chain_len; i++) {
+        const struct tier *tier = &config->tiers[config->chain[i]];
+        char *max;
+
+        if (tier->is_reserved)
+            continue;
+        max = arena_alloc(&cache->arena, 16);
+        if (!max)
+            return -ENOMEM;
+        snprintf(max, 16, "%u", tier_max(tier));
+        cache->chain[cache->chain_count++] = slice_of(tier->name);
+        cache->chain[cache->chain_count++] = slice_of(max);
+    }
+    return 0;
+}
+
+int tier_cache_new(const char *text, size_t len, struct tier_cache **ret_cache, char *error,
+                   size_t error_size)
+{
+    struct tier_cache *cache = calloc(1, sizeof(*cache));
+    struct strbuf tiers, merchants;
+    int rc;
+
+    if (!cache)
+        return -ENOMEM;
+    cache->refs = 1;
+    arena_init(&cache->arena, TIER_CACHE_ARENA_MAX);
+    rc = tier_config_parse(text, len, &cache->config, error, error_size);
+    if (rc == 0)
+        rc = build_chain(cache);
+    if (rc) {
+        tier_cache_free(cache);
+        return rc;
+    }
+    strbuf_init(&tiers, &cache->arena, TIER_CACHE_ARENA_MAX);
+    strbuf_init(&merchants, &cache->arena, TIER_CACHE_ARENA_MAX);
+    write_tiers(&tiers, cache->config);
+    write_merchants(&merchants, cache->config);
+    if (strbuf_failed(&tiers) || strbuf_failed(&merchants)) {
+        tier_cache_free(cache);
+        return -ENOMEM;
+    }
+    cache->tiers = strbuf_slice(&tiers);
+    cache->merchants = strbuf_slice(&merchants);
+    cache->default_tier = slice_of(cache->config->tiers[cache->config->default_tier].name);
+    *ret_cache = cache;
+    return 0;
+}
+
+struct tier_cache *tier_cache_ref(struct tier_cache *cache)
+{
+    cache->refs++;
+    return cache;
+}
+
+struct tier_cache *tier_cache_free(struct tier_cache *cache)
+{
+    if (!cache || --cache->refs > 0)
+        return NULL;
+    tier_config_free(cache->config);
+    arena_release(&cache->arena);
+    free(cache);
+    return NULL;
+}
+
+int tiers_request(struct redis_store *store, redis_reply_fn done, void *arg)
+{
+    struct slice args[] = {slice_of(store->prefix), store->seed->tiers, store->seed->default_tier,
+                           SLICE("seed"), slice_of(store->seed->config->text)};
+
+    return redis_link_call(store->link, redis_script("tiers"), store->key, args, ARRAY_LEN(args), done, arg);
+}
+
+void tiers_replace(struct redis_store *store, struct tier_cache *cache)
+{
+    if (store->tiers != cache)
+        tier_cache_free(store->tiers);
+    store->tiers = cache;
+    free(store->bad_tiers);
+    store->bad_tiers = NULL;
+}
+
+/* What is stored is no configuration: somebody wrote it by hand. Said once for each such text. */
+static void tiers_refuse(struct redis_store *store, const redisReply *reply, const char *error)
+{
+    if (store->bad_tiers && strlen(store->bad_tiers) == reply->len &&
+        memcmp(store->bad_tiers, reply->str, reply->len) == 0)
+        return;
+    free(store->bad_tiers);
+    store->bad_tiers = strndup(reply->str, reply->len);
+    store->stats.errors++;
+    log_error("the stored tier configuration is not valid; the old one stays", log_str("error", error));
+}
+
+int tiers_take(struct redis_store *store, const redisReply *reply)
+{
+    struct tier_cache *cache = NULL;
+    char error[256] = "";
+    int rc;
+
+    if (reply->type != REDIS_REPLY_STRING) {
+        log_error("unexpected answer from Redis", log_str("script", "tiers"));
+        return -EIO;
+    }
+    if (store->tiers && strlen(store->tiers->config->text) == reply->len &&
+        memcmp(store->tiers->config->text, reply->str, reply->len) == 0)
+        return 0;
+    rc = tier_cache_new(reply->str, reply->len, &cache, error, sizeof(error));
+    if (rc == 0)
+        tiers_replace(store, cache);
+    else if (rc == -EINVAL)
+        tiers_refuse(store, reply, error);
+    return store->tiers ? 0 : rc == -EINVAL ? -EIO : rc;
+}
+
+static void tiers_loaded(void *arg, int err, const redisReply *reply)
+{
+    struct redis_store *store = arg;
+    bool was_loaded = store->tiers != NULL;
+
+    store->is_loading = false;
+    if (err == 0)
+        err = tiers_take(store, reply);
+    if (err == 0 && !was_loaded)
+        log_info("tiers read", log_num("tiers", (int64_t)store->tiers->config->tier_count));
+    if (err && !store->tiers && !store->is_closing && redis_link_is_up(store->link))
+        uv_timer_start(&store->refresh, tiers_refresh, TIER_RETRY_MS, store->tier_refresh_ms);
+}
+
+void tiers_load(struct redis_store *store)
+{
+    if (store->is_loading || store->is_closing || !redis_link_is_up(store->link))
+        return;
+    store->is_loading = tiers_request(store, tiers_loaded, store) == 0;
+}
+
+void tiers_refresh(uv_timer_t *timer)
+{
+    tiers_load(timer->data);
+}

@@ -1,0 +1,133 @@
+/*
+ * wait.c - WAIT, one for all who wait.
+ *
+ * Redis holds up everything that a connection sends after WAIT until it is answered. So there is one at a
+ * time, for short, and it stands for everybody who asked before it was sent; with a replica away it is sent
+ * again and again until the time of those who wait is over, and other requests pass in between.
+ */
+#include <stdio.h>
+#include <stdlib.h>
+
+#include "store/redis/link_internal.h"
+
+static void waiter_finish(struct redis_link *link, struct waiter *waiter, int err)
+{
+    list_remove(&waiter->link);
+    list_append(&link->waiters_finished, &waiter->link);
+    waiter->err = err;
+    link_wake(link);
+}
+
+static void waiter_answer(struct redis_link *link, struct waiter *waiter, int err, const redisReply *reply)
+{
+    struct waiter copy = *waiter;
+
+    list_remove(&waiter->link);
+    free(waiter);
+    assert(link->waiting > 0);
+    link->waiting--;
+    copy.done(copy.arg, err, err ? NULL : reply);
+}
+
+void waiters_fail(struct redis_link *link, int err)
+{
+    LIST_FOR_EACH (at, &link->waiters) {
+        waiter_finish(link, LIST_ENTRY(at, struct waiter, link), err);
+    }
+}
+
+void waiters_deliver(struct redis_link *link)
+{
+    static const redisReply none = {.type = REDIS_REPLY_INTEGER};
+
+    while (!list_is_empty(&link->waiters_finished)) {
+        struct waiter *waiter = LIST_ENTRY(link->waiters_finished.next, struct waiter, link);
+
+        waiter_answer(link, waiter, waiter->err, &none);
+    }
+}
+
+/*
+ * Not while a request from before it is without an answer: that one stands behind this WAIT, because it came
+ * later or because it had to be sent again when its script was not there.
+ */
+static bool waiter_is_covered(const struct redis_link *link, const struct waiter *waiter)
+{
+    const struct request *oldest = LIST_ENTRY(link->by_age.next, struct request, by_age);
+
+    return list_is_empty(&link->by_age) || oldest->number > waiter->number;
+}
+
+static void waiters_answered(void *arg, int err, const redisReply *reply)
+{
+    struct redis_link *link = arg;
+    bool is_enough =
+        !err && reply->type == REDIS_REPLY_INTEGER && reply->integer >= link->settings.wait_replicas;
+    uint64_t now_ms = uv_now(link->loop);
+    struct list sent;
+
+    link->is_waiting = false;
+    list_init(&sent);
+    /* Their callbacks may ask anew or close the link: they are taken out before the first one is called. */
+    LIST_FOR_EACH (at, &link->waiters) {
+        struct waiter *waiter = LIST_ENTRY(at, struct waiter, link);
+
+        if (err)
+            waiter->err = err;
+        else if (!is_enough || !waiter_is_covered(link, waiter))
+            waiter->err = now_ms >= waiter->deadline_ms ? -ETIMEDOUT : 0;
+        if (waiter->err || (is_enough && waiter_is_covered(link, waiter))) {
+            list_remove(at);
+            list_append(&sent, at);
+        }
+    }
+    link_wake(link);
+    while (!list_is_empty(&sent)) {
+        struct waiter *waiter = LIST_ENTRY(sent.next, struct waiter, link);
+
+        waiter_answer(link, waiter, waiter->err, reply);
+    }
+}
+
+void waiters_send(struct redis_link *link)
+{
+    char replicas[16];
+    char slice_ms[24];
+    struct slice args[] = {SLICE("WAIT"), {replicas, 0}, {slice_ms, 0}};
+    uint64_t ms = max_u64(1, min_u64(LINK_WAIT_SLICE_MS, link->settings.timeout_ms / 2));
+    int rc;
+
+    if (link->is_waiting || list_is_empty(&link->waiters) || link->state != LINK_UP)
+        return;
+    args[1].len = (size_t)snprintf(replicas, sizeof(replicas), "%d", link->settings.wait_replicas);
+    args[2].len = (size_t)snprintf(slice_ms, sizeof(slice_ms), "%llu", (unsigned long long)ms);
+    rc = request_internal(link, args, ARRAY_LEN(args), waiters_answered, link);
+    if (rc) {
+        waiters_fail(link, rc == -ENOTCONN ? -ENOTCONN : -EIO);
+        return;
+    }
+    link->is_waiting = true;
+}
+
+int redis_link_wait(struct redis_link *link, redis_reply_fn done, void *arg)
+{
+    bool is_needed = link->settings.wait_replicas > 0;
+    struct waiter *waiter;
+
+    assert(done);
+    if (link->state != LINK_UP)
+        return -ENOTCONN;
+    if (link->waiting >= REDIS_WAITING_MAX)
+        return -EBUSY;
+    waiter = calloc(1, sizeof(*waiter));
+    if (!waiter)
+        return -ENOMEM;
+    waiter->done = done;
+    waiter->arg = arg;
+    waiter->number = link->numbered;
+    waiter->deadline_ms = uv_now(link->loop) + link->settings.timeout_ms;
+    link->waiting++;
+    list_append(is_needed ? &link->waiters : &link->waiters_finished, &waiter->link);
+    link_wake(link);
+    return 0;
+}

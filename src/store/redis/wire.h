@@ -1,0 +1,60 @@
+/*
+ * wire.h - one connection, to a Redis or to a sentinel: commands go out in order, replies come in that order.
+ *
+ * A request belongs to the wire that it was sent on; its reply, or its failure, comes from there and from
+ * nowhere else. A wire is never used again: a new connection is a new wire. It has no timeouts: its owner
+ * drops it when he has waited long enough. Functions in this file do not log.
+ */
+#ifndef STORE_REDIS_WIRE_H
+#define STORE_REDIS_WIRE_H
+
+#include "base/list.h"
+#include "store/redis/link.h"
+
+struct wire; /* opaque: see wire.c */
+
+enum { WIRE_REASON_MAX = 384 };
+
+/* Part of what the owner keeps for each command; in the wire's list until `done`. */
+struct wire_request {
+    struct list link;
+    /* `err` 0: the reply, also one of type REDIS_REPLY_ERROR. -ENOTCONN: the wire is lost or dropped. */
+    void (*done)(struct wire_request *request, int err, const redisReply *reply);
+};
+
+struct wire_hooks {
+    void (*opened)(void *arg); /* inside wire_flush */
+    /* The wire is gone; its requests have failed already. The owner forgets it. */
+    void (*lost)(void *arg, const char *reason);
+    void (*dirty)(
+        void *arg); /* call wire_flush before the loop waits; may come inside wire_open and wire_send */
+    void (*freed)(void *arg); /* nothing of the wire is left on the loop */
+    void *arg;
+};
+
+/*
+ * Starts to connect. `turn` says which address of a name with several ones comes first. What fails at once
+ * is reported by wire_flush. 0 or -ENOMEM.
+ */
+int wire_open(uv_loop_t *loop, const struct redis_address *address, unsigned turn,
+              const struct wire_hooks *hooks, struct wire **ret_wire) MUST_CHECK;
+
+/* The name is being looked up, which takes as long as the system's resolver wants. */
+bool wire_is_resolving(const struct wire *wire);
+
+/*
+ * Copies the command, which is in Redis's protocol and has a NUL behind it: hiredis looks there. 0; -ENOTCONN
+ * unless it is open; -ENOMEM.
+ */
+int wire_send(struct wire *wire, const char *command, size_t len, struct wire_request *request) MUST_CHECK;
+
+/* Nothing that was sent is without an answer. */
+bool wire_is_idle(const struct wire *wire);
+
+/* Sends what is waiting, and runs the hooks `opened` and `lost` for what was found out meanwhile. */
+void wire_flush(struct wire *wire);
+
+/* All requests fail with -ENOTCONN now; of the hooks only `freed` comes. */
+void wire_drop(struct wire *wire);
+
+#endif

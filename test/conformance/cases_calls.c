@@ -1,0 +1,330 @@
+/* cases_calls.c - what every store answers: calls, merchants, pages. */
+#include "world.h"
+
+static void pods__five_fill_the_default_tiers_and_carry_seven_calls(void **state)
+{
+    struct world world;
+    char sid[16];
+
+    world_init(&world, *state, NULL);
+    add_pods(&world, 5);
+    assert_int_equal(tier(&world, "gold")->assigned, 1);
+    assert_int_equal(tier(&world, "basic")->assigned, 1);
+    assert_int_equal(tier(&world, "standard")->assigned, 3);
+    for (int i = 0; i < 7; i++) {
+        snprintf(sid, sizeof(sid), "CA%d", i);
+        assert_int_equal(allocate(&world, sid)->outcome, OUTCOME_OK);
+    }
+    assert_int_equal(allocate(&world, "CA7")->outcome, OUTCOME_NO_PODS);
+    assert_int_equal(world.result.allocate.refusal->count, 3);
+    assert_string_equal(world.result.allocate.refusal->steps[2].pool, "pool:basic");
+    assert_int_equal(world.result.allocate.refusal->steps[1].by_state[POD_BUSY], 3);
+    assert_int_equal(tier(&world, "basic")->calls, 3);
+    assert_int_equal(tier(&world, "basic")->free, 0);
+    world_release(&world);
+}
+
+static void allocate__same_call_gets_the_same_pod(void **state)
+{
+    struct world world;
+    const char *first;
+
+    world_init(&world, *state, NULL);
+    add_pods(&world, 3);
+    first = allocate_for(&world, "CA1", "acme")->allocate.call.pod;
+    assert_false(world.result.allocate.was_existing);
+    assert_string_equal(allocate_for(&world, "CA1", "other")->allocate.call.pod, first);
+    assert_true(world.result.allocate.was_existing);
+    assert_string_equal(world.result.allocate.call.merchant_id, "acme");
+    world_release(&world);
+}
+
+static void allocate__refuses_names_that_are_none(void **state)
+{
+    struct world world;
+    char long_sid[CALL_SID_MAX + 2];
+
+    world_init(&world, *state, NULL);
+    add_pods(&world, 1);
+    memset(long_sid, 'x', sizeof(long_sid));
+    long_sid[CALL_SID_MAX + 1] = '\0';
+    assert_int_equal(allocate(&world, "")->outcome, OUTCOME_INVALID);
+    assert_int_equal(allocate(&world, long_sid)->outcome, OUTCOME_INVALID);
+    assert_int_equal(allocate(&world, "a b")->outcome, OUTCOME_INVALID);
+    assert_int_equal(allocate(&world, "a\nb")->outcome, OUTCOME_INVALID);
+    assert_int_equal(allocate_for(&world, "CA1", "a/b")->outcome, OUTCOME_INVALID);
+    assert_int_equal(call_count(&world), 0);
+    long_sid[CALL_SID_MAX] = '\0';
+    assert_int_equal(allocate(&world, long_sid)->outcome, OUTCOME_OK);
+    world_release(&world);
+}
+
+static void shared__least_loaded_pod_is_taken(void **state)
+{
+    struct world world;
+    char first[POD_NAME_MAX + 1];
+
+    world_init(&world, *state, "{\"s\":{\"type\":\"shared\",\"max_concurrent\":3,\"target\":2}}");
+    add_pods(&world, 2);
+    snprintf(first, sizeof(first), "%s", allocate(&world, "CA1")->allocate.call.pod);
+    assert_string_not_equal(allocate(&world, "CA2")->allocate.call.pod, first);
+    allocate(&world, "CA3");
+    allocate(&world, "CA4");
+    assert_int_equal(pod(&world, "voice-agent-0")->calls.count, 2);
+    assert_int_equal(pod(&world, "voice-agent-1")->calls.count, 2);
+    world_release(&world);
+}
+
+static void release__unknown_or_repeated_is_not_found_and_frees_nothing(void **state)
+{
+    struct world world;
+
+    world_init(&world, *state, "{\"standard\":1}");
+    add_pods(&world, 1);
+    assert_int_equal(release(&world, "CA1")->outcome, OUTCOME_NOT_FOUND);
+    allocate(&world, "CA1");
+    assert_int_equal(release(&world, "CA1")->outcome, OUTCOME_OK);
+    assert_string_equal(world.result.release.released_to, "pool:standard");
+    /* The pod now belongs to another call: a late second release of the first must not touch it. */
+    assert_int_equal(allocate(&world, "CA2")->outcome, OUTCOME_OK);
+    assert_int_equal(release(&world, "CA1")->outcome, OUTCOME_NOT_FOUND);
+    assert_int_equal(allocate(&world, "CA3")->outcome, OUTCOME_NO_PODS);
+    world_release(&world);
+}
+
+static void drain__released_call_does_not_make_the_pod_available(void **state)
+{
+    struct world world;
+
+    world_init(&world, *state, "{\"standard\":1}");
+    add_pods(&world, 1);
+    allocate(&world, "CA1");
+    drain(&world, "voice-agent-0", 0);
+    assert_true(release(&world, "CA1")->release.was_draining);
+    assert_int_equal(allocate(&world, "CA2")->outcome, OUTCOME_NO_PODS);
+    assert_int_equal(
+        run(&world, &(struct command){.type = COMMAND_UNDRAIN, .undrain = {.pod = "voice-agent-0"}})->outcome,
+        OUTCOME_OK);
+    assert_int_equal(allocate(&world, "CA2")->outcome, OUTCOME_OK);
+    assert_int_equal(
+        run(&world, &(struct command){.type = COMMAND_UNDRAIN, .undrain = {.pod = "nobody"}})->outcome,
+        OUTCOME_NOT_FOUND);
+    world_release(&world);
+}
+
+static void heartbeat__adopts_what_was_lost_and_reports_what_does_not_fit(void **state)
+{
+    struct world world;
+
+    world_init(&world, *state, "{\"standard\":1}");
+    add_pods(&world, 2);
+    assert_int_equal(heartbeat(&world, "voice-agent-0", "CA1")->heartbeat.adopted.count, 1);
+    assert_int_equal(heartbeat(&world, "voice-agent-0", "CA1")->heartbeat.renewed.count, 1);
+    assert_int_equal(heartbeat(&world, "voice-agent-0", "CA2")->heartbeat.conflicts.count, 1);
+    assert_int_equal(heartbeat(&world, "voice-agent-1", "CA1")->heartbeat.conflicts.count, 1);
+    assert_int_equal(call_count(&world), 1);
+    assert_string_equal(allocate(&world, "CA3")->allocate.call.pod, "voice-agent-1");
+    assert_int_equal(allocate(&world, "CA4")->outcome, OUTCOME_NO_PODS);
+    world_release(&world);
+}
+
+static void merchants__choose_their_chain(void **state)
+{
+    struct world world;
+    const struct {
+        const char *id, *text;
+    } merchants[] = {{"gold-one", "{\"tier\":\"gold\"}"},
+                     {"plain", "{\"tier\":\"standard\"}"},
+                     {"vip", "{\"tier\":\"night\"}"},
+                     {"own", "{\"pool\":\"9shines\"}"},
+                     {"lost", "{\"pool\":\"nobody\",\"fallback\":[\"gold\"]}"}};
+
+    world_init(&world, *state,
+               "{\"tiers\":{\"gold\":1,\"standard\":1,\"night\":{\"target\":1,\"reserved\":true},"
+               "\"merchant:9shines\":{\"target\":1}},\"default_chain\":[\"gold\",\"standard\",\"night\"]}");
+    add_pods(&world, 4);
+    for (size_t i = 0; i < ARRAY_LEN(merchants); i++)
+        assert_int_equal(run(&world, &(struct command){.type = COMMAND_MERCHANT_SET,
+                                                       .merchant_set = {.merchant_id = merchants[i].id,
+                                                                        .text = merchants[i].text}})
+                             ->outcome,
+                         OUTCOME_OK);
+    assert_string_equal(allocate_for(&world, "CA1", "own")->allocate.call.pool, "merchant:9shines");
+    assert_string_equal(allocate_for(&world, "CA2", "plain")->allocate.call.pool, "pool:standard");
+    assert_int_equal(allocate_for(&world, "CA3", "plain")->outcome, OUTCOME_NO_PODS);
+    assert_string_equal(allocate_for(&world, "CA4", "unknown")->allocate.call.pool, "pool:gold");
+    assert_int_equal(allocate_for(&world, "CA5", "lost")->outcome, OUTCOME_NO_PODS);
+    assert_string_equal(world.result.allocate.refusal->steps[0].pool, "merchant:nobody");
+    assert_false(world.result.allocate.refusal->steps[0].is_configured);
+    assert_int_equal(allocate(&world, "CA6")->outcome, OUTCOME_NO_PODS);
+    assert_string_equal(allocate_for(&world, "CA7", "vip")->allocate.call.pool, "pool:night");
+    assert_int_equal(
+        run(&world, &(struct command){.type = COMMAND_MERCHANT_SET,
+                                      .merchant_set = {.merchant_id = "plain", .text = "{\"tier\":1}"}})
+            ->outcome,
+        OUTCOME_INVALID);
+    run(&world, &(struct command){.type = COMMAND_MERCHANT, .merchant = {.merchant_id = "plain"}});
+    assert_string_equal(world.result.merchant.text, "{\"tier\":\"standard\"}");
+    assert_int_equal(
+        run(&world, &(struct command){.type = COMMAND_MERCHANT_REMOVE, .merchant = {.merchant_id = "plain"}})
+            ->outcome,
+        OUTCOME_OK);
+    assert_int_equal(
+        run(&world, &(struct command){.type = COMMAND_MERCHANT_REMOVE, .merchant = {.merchant_id = "plain"}})
+            ->outcome,
+        OUTCOME_NOT_FOUND);
+    run(&world, &(struct command){.type = COMMAND_MERCHANTS});
+    assert_int_equal(world.result.merchants.ids.count, 4);
+    assert_string_equal(world.result.merchants.ids.names[0], "gold-one");
+    world_release(&world);
+}
+
+static void refusals__are_remembered_up_to_a_limit(void **state)
+{
+    struct world world;
+    char sid[16];
+
+    world_init(&world, *state, NULL);
+    for (int i = 0; i < 1500; i++) {
+        snprintf(sid, sizeof(sid), "CA%d", i);
+        assert_int_equal(allocate(&world, sid)->outcome, OUTCOME_NO_PODS);
+        arena_reset(&world.arena);
+    }
+    allocate(&world, "CA1499");
+    run(&world, &(struct command){.type = COMMAND_CALL, .call = {.call_sid = "CA1499"}});
+    assert_int_equal(world.result.outcome, OUTCOME_NOT_FOUND);
+    assert_int_equal(world.result.call.refusal->count, 3);
+    assert_string_equal(world.result.call.refusal->steps[0].pool, "pool:gold");
+    run(&world, &(struct command){.type = COMMAND_CALL, .call = {.call_sid = "CA1"}});
+    assert_null(world.result.call.refusal);
+    world_release(&world);
+}
+
+static void pages__visit_every_pod_and_every_call_once(void **state)
+{
+    struct world world;
+    struct command command = {.type = COMMAND_PODS, .pods = {.state = -1, .limit = 7}};
+    size_t seen = 0;
+    char last[POD_NAME_MAX + 1] = "";
+    char sid[16];
+
+    world_init(&world, *state, "{\"standard\":100}");
+    add_pods(&world, 50);
+    for (int i = 0; i < 30; i++) {
+        snprintf(sid, sizeof(sid), "CA%d", i);
+        allocate(&world, sid);
+    }
+    do {
+        run(&world, &command);
+        assert_int_equal(world.result.pods.total, 50);
+        for (size_t i = 0; i < world.result.pods.count; i++) {
+            assert_true(strcmp(last, world.result.pods.pods[i].name) < 0);
+            snprintf(last, sizeof(last), "%s", world.result.pods.pods[i].name);
+        }
+        seen += world.result.pods.count;
+        command.pods.cursor = world.result.pods.next_cursor;
+    } while (command.pods.cursor[0]);
+    assert_int_equal(seen, 50);
+    command = (struct command){.type = COMMAND_PODS, .pods = {.state = POD_BUSY, .tier = "standard"}};
+    assert_int_equal(run(&world, &command)->pods.count, 30);
+    assert_int_equal(world.result.pods.total, 30);
+    command.pods.tier = "gold";
+    assert_int_equal(run(&world, &command)->pods.count, 0);
+    command = (struct command){.type = COMMAND_CALLS, .calls = {.limit = 4}};
+    seen = 0;
+    do {
+        run(&world, &command);
+        seen += world.result.calls.count;
+        command.calls.cursor = world.result.calls.next_cursor;
+    } while (command.calls.cursor[0]);
+    assert_int_equal(seen, 30);
+    command.calls.cursor = "x";
+    assert_int_equal(run(&world, &command)->outcome, OUTCOME_INVALID);
+    world_release(&world);
+}
+
+static void merchants__come_in_pages_sorted_by_id(void **state)
+{
+    struct command command = {.type = COMMAND_MERCHANTS, .merchants = {.limit = 7}};
+    char last[MERCHANT_ID_MAX + 1] = "";
+    size_t seen = 0;
+    struct world world;
+
+    world_init(&world, *state, NULL);
+    for (int i = 0; i < 50; i++) {
+        char id[16];
+
+        snprintf(id, sizeof(id), "m%d", i);
+        run(&world, &(struct command){.type = COMMAND_MERCHANT_SET,
+                                      .merchant_set = {.merchant_id = id, .text = "{}"}});
+    }
+    do {
+        run(&world, &command);
+        assert_int_equal(world.result.merchants.total, 50);
+        assert_int_equal(world.result.merchants.ids.count, world.result.merchants.texts.count);
+        assert_in_range(world.result.merchants.ids.count, 1, 7);
+        for (size_t i = 0; i < world.result.merchants.ids.count; i++) {
+            assert_true(strcmp(last, world.result.merchants.ids.names[i]) < 0);
+            snprintf(last, sizeof(last), "%s", world.result.merchants.ids.names[i]);
+        }
+        seen += world.result.merchants.ids.count;
+        command.merchants.cursor = world.result.merchants.next_cursor;
+    } while (command.merchants.cursor[0]);
+    assert_int_equal(seen, 50);
+    command = (struct command){.type = COMMAND_MERCHANTS};
+    assert_int_equal(run(&world, &command)->merchants.ids.count, 50);
+    command.merchants.cursor = "z"; /* need not exist */
+    assert_int_equal(run(&world, &command)->merchants.ids.count, 0);
+    assert_string_equal(world.result.merchants.next_cursor, "");
+    world_release(&world);
+}
+
+static void merchants__page_ends_early_when_its_texts_are_long(void **state)
+{
+    enum { LONG = MERCHANT_CONFIG_TEXT_MAX, FIT = PAGE_TEXTS_MAX / LONG };
+    struct command command = {.type = COMMAND_MERCHANTS};
+    char text[LONG + 1];
+    struct world world;
+
+    memset(text, ' ', LONG);
+    text[0] = '{';
+    text[LONG - 1] = '}';
+    text[LONG] = '\0';
+    world_init(&world, *state, NULL);
+    for (int i = 0; i < FIT + 10; i++) {
+        char id[16];
+
+        snprintf(id, sizeof(id), "m%d", i);
+        assert_int_equal(run(&world, &(struct command){.type = COMMAND_MERCHANT_SET,
+                                                       .merchant_set = {.merchant_id = id, .text = text}})
+                             ->outcome,
+                         OUTCOME_OK);
+        arena_reset(&world.arena);
+    }
+    assert_int_equal(run(&world, &command)->merchants.ids.count, FIT + 1);
+    command.merchants.cursor = world.result.merchants.next_cursor;
+    assert_int_equal(run(&world, &command)->merchants.ids.count, 9);
+    assert_string_equal(world.result.merchants.next_cursor, "");
+    world_release(&world);
+}
+
+const struct world_case cases_calls[] = {
+    {"pods__five_fill_the_default_tiers_and_carry_seven_calls",
+     pods__five_fill_the_default_tiers_and_carry_seven_calls},
+    {"allocate__same_call_gets_the_same_pod", allocate__same_call_gets_the_same_pod},
+    {"allocate__refuses_names_that_are_none", allocate__refuses_names_that_are_none},
+    {"shared__least_loaded_pod_is_taken", shared__least_loaded_pod_is_taken},
+    {"release__unknown_or_repeated_is_not_found_and_frees_nothing",
+     release__unknown_or_repeated_is_not_found_and_frees_nothing},
+    {"drain__released_call_does_not_make_the_pod_available",
+     drain__released_call_does_not_make_the_pod_available},
+    {"heartbeat__adopts_what_was_lost_and_reports_what_does_not_fit",
+     heartbeat__adopts_what_was_lost_and_reports_what_does_not_fit},
+    {"merchants__choose_their_chain", merchants__choose_their_chain},
+    {"refusals__are_remembered_up_to_a_limit", refusals__are_remembered_up_to_a_limit},
+    {"pages__visit_every_pod_and_every_call_once", pages__visit_every_pod_and_every_call_once},
+    {"merchants__come_in_pages_sorted_by_id", merchants__come_in_pages_sorted_by_id},
+    {"merchants__page_ends_early_when_its_texts_are_long",
+     merchants__page_ends_early_when_its_texts_are_long},
+    {NULL, NULL},
+};

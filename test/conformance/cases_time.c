@@ -1,0 +1,238 @@
+/* cases_time.c - what every store answers when time passes. */
+#include "world.h"
+
+/* Some more than is needed: the embedded store's clock runs on by itself. */
+enum { MORE = 10000 };
+
+static struct pod_seen box_of(const char *name)
+{
+    return (struct pod_seen){.name = name, .address = "", .source = POD_SOURCE_API, .is_ready = true};
+}
+
+static struct result *register_pod(struct world *world, const char *name)
+{
+    return run(world, &(struct command){.type = COMMAND_POD_SEEN,
+                                        .pod_seen = {.pod = box_of(name), .is_registration = true}});
+}
+
+static void lease__is_long_until_somebody_renews_and_short_afterwards(void **state)
+{
+    struct world world;
+
+    world_init(&world, *state, "{\"standard\":1}");
+    add_pods(&world, 2);
+    allocate(&world, "CA1");
+    allocate(&world, "CA2");
+    renew(&world, "CA2");
+    world_advance(&world, 15 * MINUTE - MORE);
+    assert_int_equal(sweep(&world)->sweep.ended.count, 0);
+    world_advance(&world, 2 * MORE);
+    assert_int_equal(sweep(&world)->sweep.ended.count, 1);
+    assert_string_equal(world.result.sweep.ended.calls[0].call_sid, "CA2");
+    assert_int_equal(world.result.sweep.ended.calls[0].why, CALL_END_EXPIRED);
+    assert_int_equal(world.told, 1);
+    assert_int_equal(renew(&world, "CA2")->renew.unknown.count, 1);
+    world_advance(&world, 4 * HOUR - 15 * MINUTE);
+    assert_int_equal(sweep(&world)->sweep.ended.count, 1);
+    assert_int_equal(world.told, 2);
+    assert_int_equal(tier(&world, "standard")->by_state[POD_AVAILABLE], 2);
+    world_release(&world);
+}
+
+static void lease__that_ran_out_is_dead_before_the_sweep_and_told_once(void **state)
+{
+    struct world world;
+
+    world_init(&world, *state, "{\"standard\":1}");
+    add_pods(&world, 1);
+    allocate(&world, "CA1");
+    world_advance(&world, 4 * HOUR + MORE);
+    assert_int_equal(
+        run(&world, &(struct command){.type = COMMAND_CALL, .call = {.call_sid = "CA1"}})->outcome,
+        OUTCOME_NOT_FOUND);
+    assert_int_equal(allocate(&world, "CA1")->outcome, OUTCOME_OK);
+    assert_false(world.result.allocate.was_existing);
+    assert_int_equal(world.told, 1);
+    world_advance(&world, 4 * HOUR + MORE);
+    assert_int_equal(renew(&world, "CA1")->renew.unknown.count, 1);
+    assert_int_equal(world.told, 2);
+    assert_int_equal(call_count(&world), 0);
+    assert_int_equal(pod(&world, "voice-agent-0")->state, POD_AVAILABLE);
+    world_release(&world);
+}
+
+static void lease__that_ran_out_can_still_be_released(void **state)
+{
+    struct world world;
+
+    world_init(&world, *state, "{\"standard\":1}");
+    add_pods(&world, 1);
+    allocate(&world, "CA1");
+    world_advance(&world, 4 * HOUR + MORE);
+    assert_int_equal(release(&world, "CA1")->outcome, OUTCOME_OK);
+    assert_int_equal(release(&world, "CA1")->outcome, OUTCOME_NOT_FOUND);
+    assert_int_equal(world.told, 0);
+    assert_int_equal(pod(&world, "voice-agent-0")->state, POD_AVAILABLE);
+    world_release(&world);
+}
+
+static void lease__connect_timeout_bounds_a_call_that_nobody_renews(void **state)
+{
+    struct world world;
+
+    world_init_with(&world, *state, "{\"standard\":1}", 16 * MINUTE);
+    add_pods(&world, 2);
+    allocate(&world, "CA1");
+    world_advance(&world, 2 * MINUTE);
+    allocate(&world, "CA2");
+    renew(&world, "CA2");
+    world_advance(&world, 14 * MINUTE + MORE);
+    assert_int_equal(sweep(&world)->sweep.ended.count, 1);
+    assert_string_equal(world.result.sweep.ended.calls[0].call_sid, "CA1");
+    world_release(&world);
+}
+
+static void drain__keeps_the_call_gives_no_new_one_and_ends_by_itself(void **state)
+{
+    struct world world;
+
+    world_init(&world, *state, "{\"s\":{\"type\":\"shared\",\"max_concurrent\":3,\"target\":1}}");
+    add_pods(&world, 1);
+    allocate(&world, "CA1");
+    assert_int_equal(drain(&world, "nobody", 0)->outcome, OUTCOME_NOT_FOUND);
+    assert_true(drain(&world, "voice-agent-0", 0)->drain.has_active_call);
+    assert_int_equal(allocate(&world, "CA2")->outcome, OUTCOME_NO_PODS);
+    assert_int_equal(world.result.allocate.refusal->steps[0].by_state[POD_DRAINING], 1);
+    assert_true(allocate(&world, "CA1")->allocate.was_existing);
+    world_advance(&world, 6 * MINUTE - MORE);
+    sweep(&world);
+    assert_int_equal(pod(&world, "voice-agent-0")->state, POD_DRAINING);
+    world_advance(&world, 2 * MORE);
+    assert_int_equal(sweep(&world)->sweep.recovered, 1);
+    assert_int_equal(pod(&world, "voice-agent-0")->state, POD_AVAILABLE);
+    assert_int_equal(tier(&world, "s")->calls, 1);
+    assert_int_equal(tier(&world, "s")->free, 2);
+    world_release(&world);
+}
+
+static void readiness__lost_does_not_forget_a_drain(void **state)
+{
+    struct world world;
+    struct pod_seen blip = seen_of("voice-agent-0");
+
+    world_init(&world, *state, "{\"standard\":1}");
+    add_pods(&world, 1);
+    drain(&world, "voice-agent-0", MINUTE);
+    blip.is_ready = false;
+    see(&world, blip);
+    assert_int_equal(pod(&world, "voice-agent-0")->state, POD_DRAINING);
+    world_advance(&world, MINUTE + MORE);
+    assert_int_equal(sweep(&world)->sweep.gone.count, 1);
+    assert_false(pod_exists(&world, "voice-agent-0"));
+    world_release(&world);
+}
+
+static void terminating__finishes_its_call_and_stays_until_it_is_gone(void **state)
+{
+    struct world world;
+    struct pod_seen seen = seen_of("voice-agent-0");
+
+    world_init(&world, *state, "{\"standard\":1}");
+    add_pods(&world, 1);
+    allocate(&world, "CA1");
+    seen.is_terminating = true;
+    assert_int_equal(see(&world, seen)->pod_seen.ended.count, 0);
+    assert_int_equal(pod(&world, "voice-agent-0")->state, POD_DRAINING);
+    assert_int_equal(release(&world, "CA1")->outcome, OUTCOME_OK);
+    assert_int_equal(allocate(&world, "CA2")->outcome, OUTCOME_NO_PODS);
+    world_advance(&world, 24 * HOUR);
+    sweep(&world);
+    assert_int_equal(pod(&world, "voice-agent-0")->state, POD_DRAINING);
+    world_release(&world);
+}
+
+static void heartbeat__silence_removes_only_pods_that_registered_themselves(void **state)
+{
+    struct world world;
+
+    world_init(&world, *state, "{\"standard\":1}");
+    register_pod(&world, "box-1");
+    allocate(&world, "CA1");
+    add_pods(&world, 1);
+    world_advance(&world, MINUTE);
+    heartbeat(&world, "box-1", "CA1");
+    world_advance(&world, 90000 - MORE);
+    assert_int_equal(sweep(&world)->sweep.gone.count, 0);
+    world_advance(&world, 2 * MORE);
+    assert_int_equal(sweep(&world)->sweep.gone.count, 1);
+    assert_int_equal(world.result.sweep.ended.calls[0].why, CALL_END_POD_GONE);
+    assert_int_equal(world.told, 1);
+    assert_true(pod_exists(&world, "voice-agent-0"));
+    assert_int_equal(heartbeat(&world, "box-1", NULL)->outcome, OUTCOME_NOT_FOUND);
+    world_release(&world);
+}
+
+static void heartbeat__ends_what_two_in_a_row_leave_out_unless_it_is_young(void **state)
+{
+    struct world world;
+
+    world_init(&world, *state, "{\"standard\":1}");
+    add_pods(&world, 1);
+    allocate(&world, "CA1");
+    for (int i = 0; i < 3; i++)
+        assert_int_equal(heartbeat(&world, "voice-agent-0", NULL)->heartbeat.ended.count, 0);
+    heartbeat(&world, "voice-agent-0", "CA1");
+    world_advance(&world, 30000 + MORE);
+    assert_int_equal(heartbeat(&world, "voice-agent-0", NULL)->heartbeat.ended.count, 0);
+    heartbeat(&world, "voice-agent-0", "CA1");
+    assert_int_equal(heartbeat(&world, "voice-agent-0", NULL)->heartbeat.ended.count, 0);
+    assert_int_equal(heartbeat(&world, "voice-agent-0", NULL)->heartbeat.ended.count, 1);
+    assert_int_equal(world.result.heartbeat.ended.calls[0].why, CALL_END_UNMENTIONED);
+    assert_int_equal(pod(&world, "voice-agent-0")->state, POD_AVAILABLE);
+    world_release(&world);
+}
+
+static void hold_back__lasts_until_the_first_heartbeat_or_the_ttl(void **state)
+{
+    struct world world;
+    struct pod_seen first = seen_of("voice-agent-0");
+    struct pod_seen second = seen_of("voice-agent-1");
+
+    world_init(&world, *state, "{\"standard\":1}");
+    first.hold_back = true;
+    second.hold_back = true;
+    see(&world, first);
+    see(&world, second);
+    assert_int_equal(allocate(&world, "CA9")->outcome, OUTCOME_NO_PODS);
+    heartbeat(&world, "voice-agent-0", "CA1");
+    assert_int_equal(pod(&world, "voice-agent-0")->state, POD_BUSY);
+    assert_int_equal(pod(&world, "voice-agent-1")->state, POD_SUSPENDED);
+    see(&world, first); /* seen again: it is not held back a second time */
+    assert_int_equal(pod(&world, "voice-agent-0")->state, POD_BUSY);
+    world_advance(&world, 90000 + MORE);
+    assert_int_equal(sweep(&world)->sweep.recovered, 1);
+    assert_string_equal(allocate(&world, "CA9")->allocate.call.pod, "voice-agent-1");
+    world_release(&world);
+}
+
+const struct world_case cases_time[] = {
+    {"lease__is_long_until_somebody_renews_and_short_afterwards",
+     lease__is_long_until_somebody_renews_and_short_afterwards},
+    {"lease__that_ran_out_is_dead_before_the_sweep_and_told_once",
+     lease__that_ran_out_is_dead_before_the_sweep_and_told_once},
+    {"lease__that_ran_out_can_still_be_released", lease__that_ran_out_can_still_be_released},
+    {"lease__connect_timeout_bounds_a_call_that_nobody_renews",
+     lease__connect_timeout_bounds_a_call_that_nobody_renews},
+    {"drain__keeps_the_call_gives_no_new_one_and_ends_by_itself",
+     drain__keeps_the_call_gives_no_new_one_and_ends_by_itself},
+    {"readiness__lost_does_not_forget_a_drain", readiness__lost_does_not_forget_a_drain},
+    {"terminating__finishes_its_call_and_stays_until_it_is_gone",
+     terminating__finishes_its_call_and_stays_until_it_is_gone},
+    {"heartbeat__silence_removes_only_pods_that_registered_themselves",
+     heartbeat__silence_removes_only_pods_that_registered_themselves},
+    {"heartbeat__ends_what_two_in_a_row_leave_out_unless_it_is_young",
+     heartbeat__ends_what_two_in_a_row_leave_out_unless_it_is_young},
+    {"hold_back__lasts_until_the_first_heartbeat_or_the_ttl",
+     hold_back__lasts_until_the_first_heartbeat_or_the_ttl},
+    {NULL, NULL},
+};

@@ -1,0 +1,315 @@
+#include "render.h"
+
+#include <inttypes.h>
+#include <stdlib.h>
+
+static void render_sids(struct strbuf *buf, const char *const *sids, size_t count)
+{
+    for (size_t i = 0; i < count; i++)
+        strbuf_printf(buf, " %s", sids[i]);
+}
+
+static void render_seen(struct strbuf *buf, const struct pod_seen *seen)
+{
+    strbuf_printf(buf, " [%s address=%s incarnation=%s tier=%s source=%s%s%s%s]", seen->name, seen->address,
+                  seen->incarnation ? seen->incarnation : "-", seen->tier ? seen->tier : "-",
+                  pod_source_name(seen->source), seen->is_ready ? " ready" : "",
+                  seen->is_terminating ? " terminating" : "", seen->hold_back ? " hold" : "");
+}
+
+void render_command(struct strbuf *buf, const struct command *command)
+{
+    strbuf_append_str(buf, command_name(command->type));
+    switch (command->type) {
+    case COMMAND_ALLOCATE:
+        strbuf_printf(buf, " %s merchant=%s", command->allocate.call_sid, command->allocate.merchant_id);
+        break;
+    case COMMAND_RELEASE:
+        strbuf_printf(buf, " %s", command->release.call_sid);
+        break;
+    case COMMAND_RENEW:
+        render_sids(buf, command->renew.call_sids, command->renew.count);
+        break;
+    case COMMAND_HEARTBEAT:
+        strbuf_printf(buf, " %s:", command->heartbeat.pod);
+        render_sids(buf, command->heartbeat.call_sids, command->heartbeat.count);
+        break;
+    case COMMAND_DRAIN:
+        strbuf_printf(buf, " %s %" PRIu64, command->drain.pod, command->drain.ttl_ms);
+        break;
+    case COMMAND_UNDRAIN:
+        strbuf_printf(buf, " %s", command->undrain.pod);
+        break;
+    case COMMAND_POD_SEEN:
+        render_seen(buf, &command->pod_seen.pod);
+        strbuf_append_str(buf, command->pod_seen.is_registration ? " registration" : "");
+        break;
+    case COMMAND_POD_GONE:
+        strbuf_printf(buf, " %s %s", command->pod_gone.pod, pod_source_name(command->pod_gone.source));
+        break;
+    case COMMAND_SYNC:
+        strbuf_printf(buf, " %s", pod_source_name(command->sync.source));
+        for (size_t i = 0; i < command->sync.count; i++)
+            render_seen(buf, &command->sync.pods[i]);
+        break;
+    case COMMAND_SWEEP:
+        strbuf_printf(buf, " %zu", command->sweep.limit);
+        break;
+    case COMMAND_REBALANCE:
+        strbuf_printf(buf, " %zu", command->rebalance.limit);
+        break;
+    case COMMAND_TIERS_SET:
+        strbuf_printf(buf, " %s", command->tiers_set.text);
+        break;
+    case COMMAND_MERCHANT_SET:
+        strbuf_printf(buf, " %s %s", command->merchant_set.merchant_id, command->merchant_set.text);
+        break;
+    case COMMAND_MERCHANT_REMOVE:
+    case COMMAND_MERCHANT:
+        strbuf_printf(buf, " %s", command->merchant.merchant_id);
+        break;
+    case COMMAND_PODS:
+        strbuf_printf(buf, " tier=%s state=%d limit=%zu cursor=%s",
+                      command->pods.tier ? command->pods.tier : "-", command->pods.state, command->pods.limit,
+                      command->pods.cursor ? command->pods.cursor : "");
+        break;
+    case COMMAND_POD:
+        strbuf_printf(buf, " %s", command->pod.name);
+        break;
+    case COMMAND_CALL:
+        strbuf_printf(buf, " %s", command->call.call_sid);
+        break;
+    default:
+        break;
+    }
+}
+
+static int compare_texts(const void *a, const void *b)
+{
+    return strcmp(*(const char *const *)a, *(const char *const *)b);
+}
+
+/* The lines that were written since `from`, sorted. */
+static void sort_lines(struct strbuf *buf, size_t from, struct arena *arena)
+{
+    char *copy;
+    char **lines;
+    size_t count = 0;
+    size_t room = 1;
+
+    if (strbuf_failed(buf) || from == buf->len)
+        return;
+    copy = arena_copy(arena, buf->data + from, buf->len - from);
+    for (size_t i = from; i < buf->len; i++)
+        room += buf->data[i] == '\n';
+    lines = arena_alloc(arena, room * sizeof(*lines));
+    if (!copy || !lines) {
+        buf->failed = true;
+        return;
+    }
+    for (char *line; (line = strsep(&copy, "\n")) && copy;)
+        lines[count++] = line;
+    qsort(lines, count, sizeof(*lines), compare_texts);
+    buf->len = from;
+    for (size_t i = 0; i < count; i++)
+        strbuf_printf(buf, "%s\n", lines[i]);
+}
+
+const char *render_sorted(const struct strbuf *buf, struct arena *arena)
+{
+    struct strbuf copy;
+
+    strbuf_init(&copy, arena, 1024 * 1024);
+    strbuf_append(&copy, strbuf_slice(buf).data, buf->len);
+    sort_lines(&copy, 0, arena);
+    return copy.len ? copy.data : "";
+}
+
+static void render_names(struct strbuf *buf, const char *label, const struct name_array *names)
+{
+    strbuf_append_str(buf, label);
+    render_sids(buf, names->names, names->count);
+    strbuf_append_char(buf, '\n');
+}
+
+static void render_ended(struct strbuf *buf, const struct ended_array *ended, struct arena *arena)
+{
+    size_t from = buf->len;
+
+    for (size_t i = 0; i < ended->count; i++)
+        strbuf_printf(buf, "ended %s pod=%s pool=%s merchant=%s: %s\n", ended->calls[i].call_sid,
+                      ended->calls[i].pod, ended->calls[i].pool, ended->calls[i].merchant_id,
+                      call_end_name(ended->calls[i].why));
+    sort_lines(buf, from, arena);
+}
+
+static void render_call(struct strbuf *buf, const struct call_info *call)
+{
+    strbuf_printf(
+        buf, "call %s pod=%s address=%s pool=%s merchant=%s provider=%s at=%" PRIu64 " until=%" PRIu64 "\n",
+        call->call_sid, call->pod, call->address, call->pool, call->merchant_id, call->provider,
+        call->allocated_at_ms, call->expires_at_ms);
+}
+
+static void render_refusal(struct strbuf *buf, const struct refusal *refusal)
+{
+    if (!refusal)
+        return;
+    strbuf_printf(buf, "refused at %" PRIu64 "\n", refusal->at_ms);
+    for (size_t i = 0; i < refusal->count; i++) {
+        const struct refusal_step *step = &refusal->steps[i];
+
+        strbuf_printf(buf, "  %s%s pods=%u available=%u busy=%u out=%u\n", step->pool,
+                      step->is_configured ? "" : " (missing)", step->pods, step->by_state[POD_AVAILABLE],
+                      step->by_state[POD_BUSY], step->by_state[POD_DRAINING] + step->by_state[POD_SUSPENDED]);
+    }
+}
+
+static void render_pod(struct strbuf *buf, const struct pod_info *pod, struct arena *arena)
+{
+    const char **calls = arena_alloc(arena, (pod->calls.count + 1) * sizeof(*calls));
+
+    if (!calls) {
+        buf->failed = true;
+        return;
+    }
+    if (pod->calls.count)
+        memcpy(calls, pod->calls.names, pod->calls.count * sizeof(*calls));
+    qsort(calls, pod->calls.count, sizeof(*calls), compare_texts);
+    strbuf_printf(buf, "pod %s tier=%s address=%s incarnation=%s source=%s state=%s%s%s%s newest=%s calls:",
+                  pod->name, pod->tier, pod->address, pod->incarnation, pod_source_name(pod->source),
+                  pod->state == POD_AVAILABLE ? "available"
+                  : pod->state == POD_BUSY    ? "busy"
+                                              : "out",
+                  pod->is_draining ? " draining" : "", pod->is_ready ? " ready" : "",
+                  pod->is_heartbeating ? " heartbeating" : "", pod->calls.count > 1 ? "?" : pod->newest_call);
+    render_sids(buf, calls, pod->calls.count);
+    strbuf_append_char(buf, '\n');
+}
+
+static void render_status(struct strbuf *buf, const struct result *result)
+{
+    strbuf_printf(buf, "calls=%" PRIu64 " pods=%" PRIu64 "\n", result->status.active_calls,
+                  result->status.pods);
+    for (size_t i = 0; i < result->status.tier_count; i++) {
+        const struct tier_status *tier = &result->status.tiers[i];
+
+        strbuf_printf(buf,
+                      "tier %s%s%s target=%u max=%u assigned=%u available=%u busy=%u out=%u calls=%" PRIu64
+                      " capacity=%" PRIu64 " free=%" PRIu64 "\n",
+                      tier->name, tier->is_shared ? " shared" : "", tier->is_configured ? "" : " removed",
+                      tier->target, tier->max_concurrent, tier->assigned, tier->by_state[POD_AVAILABLE],
+                      tier->by_state[POD_BUSY], tier->by_state[POD_DRAINING] + tier->by_state[POD_SUSPENDED],
+                      tier->calls, tier->capacity, tier->free);
+    }
+}
+
+static void render_ok(struct strbuf *buf, const struct command *command, const struct result *result,
+                      struct arena *arena)
+{
+    size_t from;
+
+    switch (command->type) {
+    case COMMAND_ALLOCATE:
+        strbuf_printf(buf, "existing=%d unreadable=%d\n", result->allocate.was_existing,
+                      result->allocate.merchant_unreadable);
+        render_call(buf, &result->allocate.call);
+        break;
+    case COMMAND_RELEASE:
+        render_call(buf, &result->release.call);
+        strbuf_printf(buf, "released to %s draining=%d\n", result->release.released_to,
+                      result->release.was_draining);
+        break;
+    case COMMAND_RENEW:
+        render_names(buf, "renewed", &result->renew.renewed);
+        render_names(buf, "unknown", &result->renew.unknown);
+        strbuf_printf(buf, "until %" PRIu64 "\n", result->renew.expires_at_ms);
+        break;
+    case COMMAND_HEARTBEAT:
+        render_names(buf, "renewed", &result->heartbeat.renewed);
+        render_names(buf, "adopted", &result->heartbeat.adopted);
+        render_names(buf, "conflicts", &result->heartbeat.conflicts);
+        render_ended(buf, &result->heartbeat.ended, arena);
+        break;
+    case COMMAND_DRAIN:
+        strbuf_printf(buf, "has call=%d until=%" PRIu64 "\n", result->drain.has_active_call,
+                      result->drain.until_ms);
+        break;
+    case COMMAND_POD_SEEN:
+        strbuf_printf(buf, "tier=%s new=%d\n", result->pod_seen.tier, result->pod_seen.is_new);
+        render_ended(buf, &result->pod_seen.ended, arena);
+        break;
+    case COMMAND_POD_GONE:
+        render_ended(buf, &result->pod_gone.ended, arena);
+        break;
+    case COMMAND_SYNC:
+        strbuf_printf(buf, "added=%zu removed=%zu changed=%zu\n", result->sync.added, result->sync.removed,
+                      result->sync.changed);
+        render_ended(buf, &result->sync.ended, arena);
+        break;
+    case COMMAND_SWEEP:
+        strbuf_printf(buf, "recovered=%zu\n", result->sweep.recovered);
+        render_ended(buf, &result->sweep.ended, arena);
+        from = buf->len;
+        for (size_t i = 0; i < result->sweep.gone.count; i++)
+            strbuf_printf(buf, "gone %s\n", result->sweep.gone.names[i]);
+        sort_lines(buf, from, arena);
+        break;
+    case COMMAND_REBALANCE:
+        strbuf_printf(buf, "moved=%zu more=%d\n", result->rebalance.moved, result->rebalance.more);
+        break;
+    case COMMAND_STATUS:
+        render_status(buf, result);
+        break;
+    case COMMAND_PODS:
+        strbuf_printf(buf, "total=%" PRIu64 " next=%s\n", result->pods.total, result->pods.next_cursor);
+        for (size_t i = 0; i < result->pods.count; i++)
+            render_pod(buf, &result->pods.pods[i], arena);
+        break;
+    case COMMAND_POD:
+        render_pod(buf, &result->pod, arena);
+        break;
+    case COMMAND_CALLS:
+        strbuf_printf(buf, "total=%" PRIu64 "\n", result->calls.total);
+        from = buf->len;
+        for (size_t i = 0; i < result->calls.count; i++)
+            render_call(buf, &result->calls.calls[i]);
+        sort_lines(buf, from, arena);
+        break;
+    case COMMAND_CALL:
+        render_call(buf, &result->call.call);
+        break;
+    case COMMAND_MERCHANTS:
+        strbuf_printf(buf, "total=%" PRIu64 " next=%s\n", result->merchants.total,
+                      result->merchants.next_cursor);
+        for (size_t i = 0; i < result->merchants.ids.count; i++)
+            strbuf_printf(buf, "merchant %s %s\n", result->merchants.ids.names[i],
+                          result->merchants.texts.names[i]);
+        break;
+    case COMMAND_MERCHANT:
+    case COMMAND_TIERS:
+        strbuf_printf(buf, "%s\n", result->merchant.text);
+        break;
+    default:
+        break;
+    }
+}
+
+void render_result(struct strbuf *buf, const struct command *command, const struct result *result,
+                   struct arena *arena)
+{
+    static const char *const outcomes[] = {"ok", "not found", "no pods", "invalid", "conflict"};
+
+    strbuf_printf(buf, "%s\n", outcomes[result->outcome]);
+    if (result->outcome == OUTCOME_INVALID || result->outcome == OUTCOME_CONFLICT) {
+        strbuf_printf(buf, "%s\n", result->error);
+    } else if (result->outcome == OUTCOME_NO_PODS) {
+        strbuf_printf(buf, "unreadable=%d\n", result->allocate.merchant_unreadable);
+        render_refusal(buf, result->allocate.refusal);
+    } else if (result->outcome == OUTCOME_NOT_FOUND) {
+        if (command->type == COMMAND_CALL)
+            render_refusal(buf, result->call.refusal);
+    } else {
+        render_ok(buf, command, result, arena);
+    }
+}

@@ -1,0 +1,222 @@
+"""What is in Redis, key by key, and what it takes to get there.
+
+The keys are those that operators and agents know; the values of the examples are literally those of the guide
+that describes them.
+"""
+
+import collections
+
+import pytest
+import redis_servers
+from conftest import wait_until
+
+CALLS = 1000
+POD_RECORD = '{"ready":true,"terminating":false,"held_until":0,"tier":"%s","source":"static",'
+
+FIVE_TIERS = """{"tiers": {"gold": {"type": "exclusive", "target": 1}, "standard": {"type": "exclusive", "target": 3},
+ "basic": {"type": "shared", "target": 1, "max_concurrent": 3}}, "default_chain": ["gold", "standard", "basic"]}"""
+# Which pod is in which tier; a pod joins the tier that is stored for it.
+FIVE = dict(zip([f"voice-agent-{i}" for i in range(5)], ["gold", "standard", "standard", "standard", "basic"]))
+
+
+@pytest.fixture
+def five(redis_server, start_on):
+    """(router, client): the five pods of the guide's example, and nobody but the test who changes anything."""
+    client = redis_server.client()
+    for pod, tier in FIVE.items():
+        client.set(f"voice:pod:tier:{pod}", tier)
+    router = start_on(redis_server, {**redis_servers.QUIET, "TIER_CONFIG": FIVE_TIERS})
+    return router, client
+
+
+# Keys beside the guide's that are always there.
+ADDED = {"voice:pods", "voice:pods:names", "voice:tier:config", "voice:tiers:used", "voice:calls:imported"}
+
+
+def idle_keys():
+    """The guide's keys with five pods and no call."""
+    return {
+        **{f"voice:pod:tier:{pod}": tier for pod, tier in FIVE.items()},
+        "voice:pool:gold:assigned": {"voice-agent-0"},
+        "voice:pool:gold:available": {"voice-agent-0"},
+        "voice:pool:standard:assigned": {"voice-agent-1", "voice-agent-2", "voice-agent-3"},
+        "voice:pool:standard:available": {"voice-agent-1", "voice-agent-2", "voice-agent-3"},
+        "voice:pool:basic:assigned": {"voice-agent-4"},
+        "voice:pool:basic:available": {"voice-agent-4": 0},
+        "voice:pod:metadata": {pod: f'{{"tier":"{tier}","name":"{pod}"}}' for pod, tier in FIVE.items()},
+    }
+
+
+def split(client):
+    """(the guide's keys, those that were added to them)"""
+    added = ADDED | {"voice:calls:active"}
+    keys = redis_servers.keyspace(client)
+    return {k: v for k, v in keys.items() if k not in added}, {k: v for k, v in keys.items() if k in added}
+
+
+def test_five_idle_pods(five):
+    _, client = five
+    keys, added = split(client)
+    assert keys == idle_keys()
+    assert set(added) == ADDED
+    assert added["voice:tier:config"] == FIVE_TIERS
+    assert added["voice:tiers:used"] == set(FIVE.values())
+    assert set(added["voice:pods"]) == set(added["voice:pods:names"]) == set(FIVE)
+    for pod, tier in FIVE.items():
+        assert added["voice:pods"][pod].startswith(POD_RECORD % tier)
+    assert all(client.ttl(key) == -1 for key in client.keys())
+
+
+def test_a_call_of_a_gold_merchant_and_its_release(five):
+    router, client = five
+    client.hset("voice:merchant:config", "acme-corp", '{"tier":"gold"}')
+    before, added_before = split(client)
+
+    answer = router.allocate("call-abc123", merchant_id="acme-corp")
+    keys, added = split(client)
+    allocated_at = keys["voice:call:call-abc123"]["allocated_at"]
+    assert answer["pod_name"] == "voice-agent-0" and answer["source_pool"] == "pool:gold"
+    assert abs(int(allocated_at) - client.time()[0]) < 60
+    expected = {
+        **before,
+        "voice:call:call-abc123": {
+            "pod_name": "voice-agent-0",
+            "source_pool": "pool:gold",
+            "merchant_id": "acme-corp",
+            "allocated_at": allocated_at,
+            "provider": "twilio",
+        },
+        "voice:lease:voice-agent-0": "call-abc123",
+        "voice:pod:voice-agent-0": {
+            "status": "allocated",
+            "allocated_call_sid": "call-abc123",
+            "allocated_at": allocated_at,
+            "source_pool": "pool:gold",
+        },
+    }
+    del expected["voice:pool:gold:available"]  # an empty set is no key in Redis
+    assert keys == expected
+    assert set(added) == set(added_before) | {"voice:calls:active"}
+    assert set(added["voice:calls:active"]) == {"call-abc123"}
+
+    router.release("call-abc123")
+    keys, added = split(client)
+    released_at = keys["voice:pod:voice-agent-0"]["released_at"]
+    assert keys == {**before, "voice:pod:voice-agent-0": {"status": "available", "released_at": released_at}}
+    assert int(released_at) >= int(allocated_at)
+    assert added == added_before
+
+
+def test_calls_of_a_shared_pod(five):
+    router, client = five
+    client.hset("voice:merchant:config", "small", '{"tier":"basic"}')
+    before, _ = split(client)
+    for load, call_sid in enumerate(("CA1", "CA2"), 1):
+        router.allocate(call_sid, merchant_id="small")
+        keys, added = split(client)
+        assert keys["voice:pool:basic:available"] == {"voice-agent-4": load}
+        assert keys["voice:lease:voice-agent-4"] == call_sid
+        assert keys["voice:pod:calls:voice-agent-4"] == added["voice:calls:active"]
+        assert len(added["voice:calls:active"]) == load
+    router.allocate("CA3", merchant_id="small")
+    assert not client.exists("voice:pool:basic:available")  # full
+    router.release("CA3")
+    assert client.zrange("voice:pool:basic:available", 0, -1, withscores=True) == [("voice-agent-4", 2)]
+    assert client.get("voice:lease:voice-agent-4") in ("CA1", "CA2")
+    router.release("CA1")
+    router.release("CA2")
+    keys, added = split(client)
+    assert keys.pop("voice:pod:voice-agent-4")["status"] == "available"
+    assert keys == before
+    assert "voice:calls:active" not in added
+
+
+def test_how_long_keys_live(redis_server, start_on):
+    env = {"CALL_MAX_DURATION": "4h", "LEASE_TTL": "15m", "CALL_INFO_TTL": "1h", "DRAINING_TTL": "6m"}
+    router = start_on(redis_server, {**redis_servers.QUIET, **env})
+    client = redis_server.client()
+    pod = router.allocate("CA1")["pod_name"]
+    now = client.time()[0]
+
+    def lives(key, at_least, at_most):
+        assert at_least - 60 <= client.ttl(key) <= at_most, (key, client.ttl(key))
+
+    lives(f"voice:lease:{pod}", 4 * 3600, 4 * 3600 + 60)
+    lives("voice:call:CA1", 4 * 3600, 4 * 3600 + 60)
+    assert 4 * 3600 - 60 <= client.zscore("voice:calls:active", "CA1") / 1000 - now <= 4 * 3600 + 1
+    assert client.pttl("voice:call:CA1") >= client.pttl(f"voice:lease:{pod}") - 1000
+
+    router.post("/api/v1/renew", {"call_sid": "CA1"})
+    lives(f"voice:lease:{pod}", 900, 960)
+    lives("voice:call:CA1", 3600, 3660)
+    assert 840 <= client.zscore("voice:calls:active", "CA1") / 1000 - now <= 960
+
+    router.post("/api/v1/drain", {"pod_name": pod})
+    lives(f"voice:pod:draining:{pod}", 360, 360)
+    assert client.get(f"voice:pod:draining:{pod}") == "true"
+    router.release("CA1")
+    assert client.hget(f"voice:pod:{pod}", "status") == "draining"
+    assert not client.exists(f"voice:lease:{pod}", "voice:call:CA1")
+
+
+@pytest.mark.parametrize("prefix", ["voice:", "{voice}:", "a-b"])
+def test_every_key_begins_with_the_prefix(redis_server, start_on, prefix):
+    client = redis_server.client()
+    stranger = {"pool:gold:available": "mine", "other:leader": "mine"}
+    client.mset(stranger)
+    router = start_on(redis_server, {"KEY_PREFIX": prefix, "HEARTBEAT_TTL": "60s"})
+    # Something of everything.
+    for i in range(9):
+        router.post("/api/v1/allocate", {"call_sid": f"CA{i}", "merchant_id": "m"})
+    router.post("/api/v1/pods", {"pod_name": "box", "address": "127.0.0.1:9000"})
+    router.post("/api/v1/pod/box/heartbeat", {"call_sids": ["CB1"]})
+    router.post("/api/v1/drain", {"pod_name": "voice-agent-1"})
+    router.put("/api/v1/merchants/m", {"tier": "gold"})
+    router.put("/api/v1/tiers", {"gold": 2, "basic": {"type": "shared", "target": 1}, "merchant:m": {"target": 1}})
+    router.release("CA0")
+    keys = redis_servers.keyspace(client)
+    for key, value in stranger.items():
+        assert keys.pop(key) == value
+    assert [key for key in keys if not key.startswith(prefix)] == []
+    assert {prefix + "leader", prefix + "heartbeats", prefix + "calls:active", prefix + "merchant:config"} <= set(keys)
+
+
+def counted(server, router, path, bodies):
+    """Posts the bodies; returns what Redis counted: (commandstats, commands of clients, commands inside scripts).
+
+    INFO commandstats counts what scripts call as well. Who sent what is seen with MONITOR, at the same time.
+    """
+    client = server.client()
+    client.config_resetstat()
+    monitor = redis_servers.Monitor(server)
+    for body in bodies:
+        answer = router.post(path, body)
+        assert answer.status_code == 200, answer.text
+    clients, inner = monitor.finish()
+    stats = {name.removeprefix("cmdstat_"): row["calls"] for name, row in client.info("commandstats").items()}
+    return stats, collections.Counter(clients), collections.Counter(inner)
+
+
+@pytest.mark.parametrize("has_port", [True, False], ids=["tcp", "unix"])
+def test_each_call_is_one_evalsha_and_nothing_else(start_redis, start_on, has_port):
+    server = start_redis(has_port=has_port)
+    env = {
+        **redis_servers.QUIET,
+        "TIER_CONFIG": f'{{"gold": {CALLS}}}',
+        "STATIC_PODS": ",".join(f"pod-{i}" for i in range(CALLS)),
+    }
+    router = start_on(server, env)
+    synced = "smart_router_sync_duration_seconds_count 1"
+    wait_until(lambda: synced in router.get("/metrics").text, "the first sync is over")
+    router.allocate("CA-first")  # loads the scripts
+    router.release("CA-first")
+    calls = [{"call_sid": f"CA{i}"} for i in range(CALLS)]
+    for path in ("/api/v1/allocate", "/api/v1/release"):
+        stats, clients, inner = counted(server, router, path, calls)
+        assert clients == {"EVALSHA": CALLS}
+        assert stats["evalsha"] == CALLS
+        assert all(count % CALLS == 0 for count in inner.values()), inner  # the same for each call
+        for name, count in inner.items():
+            assert stats[name.lower()] == count
+        assert sum(inner.values()) <= 11 * CALLS, inner
+        print(f"{path}: {CALLS} EVALSHA, in each: {({name: n // CALLS for name, n in inner.items()})}")

@@ -1,0 +1,113 @@
+"""The tiers in Redis: seeded once, changed anywhere, known everywhere."""
+
+import json
+import time
+
+import pytest
+from conftest import wait_until
+
+FIRST = '{"tiers":{"gold":{"target":3},"basic":{"type":"shared","target":2,"max_concurrent":2}},"default_chain":["gold","basic"]}'
+SECOND = {"tiers": {"vip": {"target": 5}, "gold": {"target": 0}}, "default_chain": ["vip", "gold"]}
+
+
+def tiers(router):
+    return {name: tier["type"] for name, tier in router.get("/api/v1/status").json()["tiers"].items()}
+
+
+def test_seeded_once(redis_server, start_on):
+    first = start_on(redis_server, {"TIER_CONFIG": FIRST})
+    second = start_on(redis_server, {"TIER_CONFIG": json.dumps(SECOND)})
+    third = start_on(redis_server)
+    for router in (first, second, third):
+        assert router.get("/api/v1/tiers").text.strip() == FIRST
+        assert tiers(router) == {"gold": "exclusive", "basic": "shared"}
+    assert redis_server.client().get("voice:tier:config") == FIRST
+
+
+def test_a_restart_with_other_settings_changes_nothing(redis_server, start_on):
+    start_on(redis_server, {"TIER_CONFIG": FIRST}).stop()
+    router = start_on(redis_server, {"TIER_CONFIG": json.dumps(SECOND)})
+    assert router.get("/api/v1/tiers").text.strip() == FIRST
+
+
+def test_a_change_counts_at_once_where_it_was_made_and_soon_everywhere(redis_server, start_on):
+    env = {"TIER_CONFIG": FIRST, "TIER_REFRESH_INTERVAL": "300ms", "RECONCILE_INTERVAL": "24h"}
+    routers = [start_on(redis_server, env) for _ in range(3)]
+    answer = routers[1].put("/api/v1/tiers", SECOND)
+    assert answer.status_code == 200, answer.text
+    assert set(tiers(routers[1])) == {"vip", "gold"}
+    assert routers[1].allocate("CA1")["source_pool"] == "pool:vip"
+    assert routers[1].get("/api/v1/tiers").json() == SECOND
+    for router in routers:
+        wait_until(lambda r=router: set(tiers(r)) == {"vip", "gold"}, "everybody knows")
+        assert router.get("/api/v1/tiers").json() == SECOND
+        assert router.allocate(f"CA-{router.port}")["source_pool"] == "pool:vip"
+
+
+@pytest.mark.parametrize("kinds", [("exclusive", "shared"), ("shared", "exclusive")], ids=["to shared", "to exclusive"])
+def test_a_tier_that_changes_its_type_under_routers_that_have_not_heard_of_it(redis_server, start_on, kinds):
+    """They go on with calls that are right, or say 503: none gets a pod that has one already."""
+    config = lambda kind: {"gold": {"type": kind, "target": 5, "max_concurrent": 2}}  # noqa: E731
+    env = {"TIER_CONFIG": json.dumps(config(kinds[0])), "TIER_REFRESH_INTERVAL": "24h", "RECONCILE_INTERVAL": "500ms"}
+    first, second = start_on(redis_server, env), start_on(redis_server, env)
+    before = {sid: first.allocate(sid)["pod_name"] for sid in ("CA1", "CA2")}
+    assert first.put("/api/v1/tiers", config(kinds[1])).status_code == 200
+    given = {}
+    for i in range(20):
+        answer = second.post("/api/v1/allocate", {"call_sid": f"CB{i}"})
+        assert answer.status_code in (200, 503)
+        if answer.status_code == 200:
+            given[f"CB{i}"] = answer.json()["pod_name"]
+    loads = {}
+    for pod in [*before.values(), *given.values()]:
+        loads[pod] = loads.get(pod, 0) + 1
+    if kinds[1] == "shared":
+        assert set(loads.values()) == {2} and len(loads) == 5
+    else:  # what was there stays; nobody gets a second one
+        assert all(loads[pod] == list(before.values()).count(pod) for pod in before.values())
+        assert len(loads) == 5 and all(loads[pod] == 1 for pod in given.values())
+    for sid, pod in {**before, **given}.items():
+        assert second.release(sid)["pod_name"] == pod
+    free = lambda: second.get("/api/v1/status").json()["tiers"]["gold"]["available"]  # noqa: E731
+    wait_until(lambda: free() == 5, "all are free")
+
+
+def test_bad_tiers_are_refused_and_change_nothing(redis_server, start_on):
+    router = start_on(redis_server, {"TIER_CONFIG": FIRST})
+    for bad in ({"gold": {"type": "odd", "target": 1}}, {"gold": {"target": -1}}, {}):
+        assert router.put("/api/v1/tiers", bad).status_code == 400
+    assert redis_server.client().get("voice:tier:config") == FIRST
+
+
+def test_tiers_that_were_spoiled_by_hand(redis_server, start_on):
+    """The old ones stay in force, and it is said once."""
+    env = {"TIER_CONFIG": FIRST, "TIER_REFRESH_INTERVAL": "100ms"}
+    router = start_on(redis_server, env)
+    client = redis_server.client()
+    client.set("voice:tier:config", "{nonsense")
+    spoiled = lambda: [l for l in router.log_lines() if "tier configuration is not valid" in l["msg"]]  # noqa: E731, E741
+    wait_until(spoiled, "it is said")
+    time.sleep(0.5)
+    assert len(spoiled()) == 1
+    assert router.allocate("CA1")["source_pool"] == "pool:gold"
+    client.set("voice:tier:config", json.dumps(SECOND))
+    wait_until(lambda: set(tiers(router)) == {"vip", "gold"}, "a good one is taken")
+    # A router that has never had any waits for a good one.
+    client.set("voice:tier:config", "[]")
+    late = start_on(redis_server, env, wait=False)
+    wait_until(lambda: late._listening("http"), "it listens")
+    late.port = late._listening("http")
+    wait_until(lambda: "not valid" in late.log(), "it is said")
+    client.set("voice:tier:config", FIRST)
+    late.wait_ready()
+    assert late.get("/api/v1/tiers").text.strip() == FIRST
+
+
+def test_tiers_written_by_hand_count_after_the_interval(redis_server, start_on):
+    env = {"TIER_CONFIG": FIRST, "TIER_REFRESH_INTERVAL": "100ms"}
+    routers = [start_on(redis_server, env) for _ in range(2)]
+    redis_server.client().set("voice:tier:config", json.dumps(SECOND))
+    for router in routers:
+        wait_until(lambda r=router: set(tiers(r)) >= {"vip", "gold"}, "everybody has read it")
+    wait_until(lambda: routers[0].get("/api/v1/status").json()["tiers"]["vip"]["available"] == 5, "and a sync moved the pods")
+    assert routers[0].allocate("CA1")["source_pool"] == "pool:vip"

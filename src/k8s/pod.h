@@ -1,0 +1,49 @@
+/*
+ * pod.h - a pod object of the API server, as far as we need it. Any thread; nothing here logs.
+ *
+ * Whatever the object holds is checked: a string is of the right kind and length, or the pod is refused.
+ */
+#ifndef K8S_POD_H
+#define K8S_POD_H
+
+#include <cjson/cJSON.h>
+
+#include "base/arena.h"
+
+enum {
+    K8S_POD_NAME_MAX = 253, /* a DNS subdomain: Kubernetes allows more than a label */
+    K8S_POD_UID_MAX = 64,
+    K8S_POD_IP_MAX = 45,
+    K8S_POD_INCARNATION_MAX = K8S_POD_UID_MAX + 1 + 20, /* uid:restarts */
+};
+
+/*
+ * What a pod with a call is annotated with: scaling down takes it last, and autoscalers leave its node alone.
+ * The cost may have any value; the others have this one.
+ */
+#define K8S_MARK_COST "controller.kubernetes.io/pod-deletion-cost"
+#define K8S_MARK_EVICT "cluster-autoscaler.kubernetes.io/safe-to-evict"
+#define K8S_MARK_EVICT_VALUE "false"
+#define K8S_MARK_DISRUPT "karpenter.sh/do-not-disrupt"
+#define K8S_MARK_DISRUPT_VALUE "true"
+
+struct k8s_pod {
+    const char *name;
+    const char *uid;
+    const char *ip;    /* "" if it has none yet */
+    uint64_t restarts; /* of all its containers */
+    bool is_ready;     /* phase Running, condition Ready, an address, not terminating */
+    bool is_terminating;
+    bool is_marked; /* carries all three annotations of a pod with a call */
+};
+
+/* Strings are copied into the arena. -EINVAL: not a pod, or one that cannot be believed; -ENOMEM. */
+int k8s_pod_parse(const cJSON *object, struct arena *arena, struct k8s_pod *ret_pod) MUST_CHECK;
+
+/*
+ * "uid:restarts": another text means that what ran in the pod is not what ran before, and that the calls it
+ * carried are lost.
+ */
+void k8s_pod_incarnation(const struct k8s_pod *pod, char text[K8S_POD_INCARNATION_MAX + 1]);
+
+#endif

@@ -41,12 +41,14 @@ void check_settings(struct config *config)
 {
     const struct settings *settings = config_settings(config);
     char error[SENTENCE_MAX] = "";
+    const char *bad;
 
     check_tiers(config);
     for (size_t i = 0; i < settings->static_pod_count; i++)
         check_static_pod(config, &settings->static_pods[i]);
     if (!api_check_template(settings->ws_url_template, error, sizeof(error)))
         config_add_error(config, "WS_URL_TEMPLATE", error);
-    if (!app_check_redis(settings, error, sizeof(error)))
-        config_add_error(config, "REDIS_URL", error);
+    bad = app_check_redis(settings, error, sizeof(error));
+    if (bad)
+        config_add_error(config, bad, error);
 }

@@ -93,10 +93,49 @@ static int config_lookup(struct config *config, config_lookup_fn lookup, void *a
     return *ret_text ? 0 : -ENOMEM;
 }
 
+/*
+ * What is in the file that NAME_FILE names, if it names one: then *text, which is NAME's own value so far, is
+ * replaced. What is wrong becomes an error line, and *text NULL. 0 or -ENOMEM.
+ */
+static int config_lookup_file(struct config *config, size_t i, config_lookup_fn lookup, void *arg,
+                              const char **text)
+{
+    const struct setting *setting = &config_table[i];
+    char name[64];
+    const char *path;
+    struct strbuf why;
+    int err;
+
+    snprintf(name, sizeof(name), "%s_FILE", setting->name);
+    err = config_lookup(config, lookup, arg, name, &path);
+    if (err < 0 || !path)
+        return err;
+    if (setting->state == SETTING_REFUSED) {
+        strbuf_printf(&config->errors, "%s is set, but %s; unset it\n", name, setting->refusal);
+        return 0;
+    }
+    if (*text) {
+        strbuf_printf(&config->errors, "%s and %s are both set: unset one of them\n", setting->name, name);
+        *text = NULL;
+        return 0;
+    }
+    strbuf_init(&why, &config->arena, 4096);
+    err = config_read_secret(config, path, text, &why);
+    if (err != -EINVAL) {
+        config->is_from_file[i] = err == 0;
+        return err;
+    }
+    if (strbuf_failed(&why))
+        return -ENOMEM;
+    strbuf_printf(&config->errors, "%s is \"", name);
+    json_escape(&config->errors, slice_of(path));
+    strbuf_printf(&config->errors, "\", but that file %s\n", why.data);
+    return 0;
+}
+
 static int config_read_setting(struct config *config, size_t i, config_lookup_fn lookup, void *arg)
 {
     const struct setting *setting = &config_table[i];
-    char file_name[64];
     const char *text;
     struct strbuf allowed;
     int err;
@@ -111,16 +150,9 @@ static int config_read_setting(struct config *config, size_t i, config_lookup_fn
     }
     config->texts[i] = setting->fallback;
 
-    if (setting->is_secret) {
-        snprintf(file_name, sizeof(file_name), "%s_FILE", setting->name);
-        err = config_lookup(config, lookup, arg, file_name, &text);
-        if (err < 0)
-            return err;
-        if (text)
-            strbuf_printf(&config->errors, "%s is set, but %s; unset it\n", file_name, setting->refusal);
-    }
-
     err = config_lookup(config, lookup, arg, setting->name, &text);
+    if (err == 0 && setting->is_secret)
+        err = config_lookup_file(config, i, lookup, arg, &text);
     if (err < 0 || !text)
         return err;
     if (setting->state == SETTING_REFUSED) {
@@ -236,6 +268,9 @@ static int config_check_together(struct config *config)
         strbuf_append_str(
             &config->errors,
             "LEADER_ELECTION_RENEW_DEADLINE must be longer than 1.2 times LEADER_ELECTION_RETRY_PERIOD\n");
+    if (settings->redis_sentinel_username[0] && !settings->redis_sentinel_password[0])
+        strbuf_append_str(&config->errors,
+                          "REDIS_SENTINEL_USERNAME is set, but REDIS_SENTINEL_PASSWORD is not\n");
     if (!settings->leader_election_namespace[0]) {
         settings->leader_election_namespace = settings->namespace_name;
         config->texts[config_index("LEADER_ELECTION_NAMESPACE")] = settings->namespace_name;
@@ -283,10 +318,12 @@ static int config_fill(struct config *config, config_lookup_fn lookup, void *arg
 
     config->texts = arena_alloc(&config->arena, config_table_len * sizeof(*config->texts));
     config->is_set = arena_alloc(&config->arena, config_table_len * sizeof(*config->is_set));
+    config->is_from_file = arena_alloc(&config->arena, config_table_len * sizeof(*config->is_from_file));
     config->is_raised = arena_alloc(&config->arena, config_table_len * sizeof(*config->is_raised));
-    if (!config->texts || !config->is_set || !config->is_raised)
+    if (!config->texts || !config->is_set || !config->is_from_file || !config->is_raised)
         return -ENOMEM;
     memset(config->is_set, 0, config_table_len * sizeof(*config->is_set));
+    memset(config->is_from_file, 0, config_table_len * sizeof(*config->is_from_file));
     memset(config->is_raised, 0, config_table_len * sizeof(*config->is_raised));
 
     for (size_t i = 0; i < config_table_len && err == 0; i++)

@@ -50,6 +50,8 @@ struct settings {
     const char *redis_url;
     const char *redis_sentinels;
     const char *redis_master_name;
+    const char *redis_sentinel_username;
+    const char *redis_sentinel_password;
     uint64_t redis_pool_size;
     uint64_t redis_min_idle_conn;
     uint64_t redis_max_retries;
@@ -102,7 +104,10 @@ struct settings {
     int log_format; /* enum log_format */
 };
 
-/* The value of a variable, or NULL. An empty value counts as unset. The answer is copied at once. */
+/*
+ * The value of a variable, or NULL. A secret may instead be in a file, which the variable of the same name
+ * with _FILE at its end names. An empty value counts as unset. The answer is copied at once.
+ */
 typedef const char *(*config_lookup_fn)(void *arg, const char *name);
 
 /*
@@ -117,7 +122,7 @@ void config_freep(struct config **config);
 
 const struct settings *config_settings(const struct config *config);
 
-/* Was this setting given by the environment? */
+/* Was this setting given, by the environment or in a file? */
 bool config_is_set(const struct config *config, const char *name);
 
 /* Adds an error that somebody else found in a value, e.g. a tier configuration that the domain refuses. */

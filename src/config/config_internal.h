@@ -15,8 +15,17 @@ struct config {
     struct strbuf inert;
     /* Beside the table, row by row. */
     const char **texts; /* what is in force, as text */
-    bool *is_set;       /* by the environment */
+    bool *is_set;       /* by the environment, or by a file that it names */
+    bool *is_from_file; /* which of the two */
     bool *is_raised;    /* made greater than it was given */
 };
+
+/*
+ * The secret in the file at `path`, in the config's arena, without the newlines at its end.
+ *
+ * 0; -ENOMEM; -EINVAL with a sentence part in `why` that goes on after "that file ".
+ */
+int config_read_secret(struct config *config, const char *path, const char **ret_text,
+                       struct strbuf *why) MUST_CHECK;
 
 #endif

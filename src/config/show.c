@@ -4,7 +4,7 @@
 static void show_origin(const struct config *config, size_t i, struct strbuf *buf)
 {
     strbuf_append_str(buf, "  # ");
-    strbuf_append_str(buf, config->is_set[i] ? "environment" : "default");
+    strbuf_append_str(buf, !config->is_set[i] ? "default" : config->is_from_file[i] ? "file" : "environment");
     if (config->is_raised[i])
         strbuf_append_str(buf, ", raised to LEASE_TTL");
     if (config->is_set[i] && config_table[i].state == SETTING_INERT)
@@ -57,6 +57,23 @@ static void show_row(const struct setting *setting, struct strbuf *buf)
     strbuf_append_str(buf, " |\n");
 }
 
+static void show_secret_files(struct strbuf *buf)
+{
+    bool is_first = true;
+
+    strbuf_append_str(buf, "\n## Secrets from files\n\nA secret can be in a file instead, which the variable "
+                           "with `_FILE` at its end names: ");
+    for (size_t i = 0; i < config_table_len; i++) {
+        if (!config_table[i].is_secret || config_table[i].state == SETTING_REFUSED)
+            continue;
+        strbuf_printf(buf, "%s`%s_FILE`", is_first ? "" : ", ", config_table[i].name);
+        is_first = false;
+    }
+    strbuf_append_str(buf, ".\nThe file is read at start. It has at most 64 KiB; newlines at its end do not "
+                           "count. Setting both variables is an error,\nand so is a file that is missing, "
+                           "not readable or empty. Secrets are never logged or shown.\n");
+}
+
 void config_show_markdown(struct strbuf *buf)
 {
     const char *group = "";
@@ -84,7 +101,5 @@ void config_show_markdown(struct strbuf *buf)
         }
         show_row(setting, buf);
     }
-    strbuf_append_str(buf,
-                      "\nA secret can also be named by a file, in a variable that ends in `_FILE`; like the "
-                      "secrets themselves,\nnot in this version.\n");
+    show_secret_files(buf);
 }

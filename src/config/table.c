@@ -63,13 +63,17 @@ const struct setting config_table[] = {
      LIMITS(0, 4096),
      .help =
          "The Redis that several routers share: redis://[user:password@]host[:port][/db] or unix:///path. "
-         "Unset: the embedded store.",
-     .refusal = "this version does not read secrets from files yet: it would run on its own embedded store"},
+         "Unset: the embedded store."},
     {"REDIS_SENTINELS", group_store, SETTING_STRING, FIELD(redis_sentinels), .fallback = "", LIMITS(0, 4096),
      .help = "Sentinels that know the Redis master, as host:port,host:port. User, password and database come "
              "from REDIS_URL."},
     {"REDIS_MASTER_NAME", group_store, SETTING_STRING, FIELD(redis_master_name), .fallback = "mymaster",
      LIMITS(1, 256), .help = "The master's name at the sentinels."},
+    {"REDIS_SENTINEL_USERNAME", group_store, SETTING_STRING, FIELD(redis_sentinel_username), .fallback = "",
+     LIMITS(0, 256), .help = "The user at the sentinels themselves, if they have users."},
+    {"REDIS_SENTINEL_PASSWORD", group_store, SETTING_STRING, .is_secret = true,
+     FIELD(redis_sentinel_password), .fallback = "", LIMITS(0, 4096),
+     .help = "The password that the sentinels themselves ask for; that of the master is in REDIS_URL."},
     {"REDIS_POOL_SIZE", group_store, SETTING_UINT, SETTING_INERT, FIELD(redis_pool_size), .fallback = "10",
      LIMITS(1, 1000),
      .help = "Connections to Redis. One is used, whatever this says: it is pipelined, and as fast as eight."},

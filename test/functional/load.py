@@ -32,6 +32,15 @@ class History:
         self.slowest_s = 0
         self.lock = threading.Lock()
 
+    def count(self, outcome):
+        with self.lock:
+            self.outcomes[outcome] += 1
+
+    def answers(self):
+        """How many there are so far, refusals as well."""
+        with self.lock:
+            return sum(n for outcome, n in self.outcomes.items() if "None" not in outcome)
+
     def may_have_ended(self, sent, answered, call_sid=None, pod=None):
         with self.lock:
             if call_sid:
@@ -193,7 +202,7 @@ class Client:
         body = {"call_sid": call_sid, **fields}
         status, answer, sent, answered = self.ask("POST", "/api/v1/allocate", body)
         code = answer.get("code") if status != 200 else "existing" if answer.get("was_existing") else "new"
-        self.history.outcomes[f"allocate {status} {code}"] += 1
+        self.history.count(f"allocate {status} {code}")
         if status == 200:
             entry = (sent, answered, call_sid, answer["pod_name"], answer["source_pool"], answer["was_existing"])
             self.history.allocations.append(entry)
@@ -205,7 +214,7 @@ class Client:
     def release(self, call_sid):
         """True unless it is unknown whether there is such a call still."""
         status, answer, sent, answered = self.ask("POST", "/api/v1/release", {"call_sid": call_sid})
-        self.history.outcomes[f"release {status} {answer.get('code', '')}"] += 1
+        self.history.count(f"release {status} {answer.get('code', '')}")
         is_known = status in (200, 404)
         self.history.may_have_ended(sent, answered if is_known else answered + LATE_S, call_sid=call_sid)
         if is_known:
@@ -218,7 +227,7 @@ class Client:
         """Something that ends the calls of a pod."""
         pod = body["pod_name"] if body else path.rsplit("/", 1)[1]
         status, answer, sent, answered = self.ask(method, path, body)
-        self.history.outcomes[f"{method} pod {status}"] += 1
+        self.history.count(f"{method} pod {status}")
         self.history.may_have_ended(sent, answered if status in (200, 404) else answered + LATE_S, pod=pod)
         return status, answer
 
@@ -228,18 +237,32 @@ class Client:
 
 
 class Load:
-    """Threads that work until they are told to stop; what they throw fails the test."""
+    """Threads that work until they are told to stop; what they throw fails the test.
 
-    def __init__(self, history):
+    With rest_s they work in bursts: all of them begin at once, and then leave the machine to others for a while.
+    """
+
+    def __init__(self, history, burst_s=0.3, rest_s=0):
         self.history = history
         self.stopped = threading.Event()
+        self.may_work = threading.Event()
+        self.may_work.set()
         self.threads = []
         self.errors = []
+        if rest_s:
+            threading.Thread(target=self._pace, args=(burst_s, rest_s), daemon=True).start()
+
+    def _pace(self, burst_s, rest_s):
+        while not self.stopped.wait(burst_s):
+            self.may_work.clear()
+            self.stopped.wait(rest_s)
+            self.may_work.set()
 
     def start(self, work, *args):
         def run():
             try:
                 while not self.stopped.is_set():
+                    self.may_work.wait()
                     work(*args)
             except Exception as error:  # shown by stop()
                 self.errors.append(error)
@@ -250,6 +273,7 @@ class Load:
 
     def stop(self):
         self.stopped.set()
+        self.may_work.set()
         for thread in self.threads:
             thread.join(60)
             assert not thread.is_alive(), "a client hangs"

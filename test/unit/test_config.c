@@ -1,8 +1,10 @@
 /* test_config.c - reading, checking and showing the settings. */
+#include <fcntl.h>
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <unistd.h>
 
 #include <cmocka.h>
 
@@ -157,11 +159,19 @@ static void bad_value__is_shown_without_its_control_characters(void **state UNUS
 
 static void features_to_come__refuse_to_start_and_keep_the_secret(void **state UNUSED)
 {
-    static const char *const names[] = {"API_KEY",           "TWILIO_AUTH_TOKEN",    "PLIVO_AUTH_TOKEN",
-                                        "EXOTEL_TOKEN",      "GATEWAY_SECRET",       "TLS_CERT_FILE",
-                                        "TLS_KEY_FILE",      "RATE_LIMIT",           "API_KEY_FILE",
-                                        "REDIS_URL_FILE",    "GATEWAY_SECRET_FILE",  "TWILIO_AUTH_TOKEN_FILE",
-                                        "EXOTEL_TOKEN_FILE", "PLIVO_AUTH_TOKEN_FILE"};
+    static const char *const names[] = {"API_KEY",
+                                        "TWILIO_AUTH_TOKEN",
+                                        "PLIVO_AUTH_TOKEN",
+                                        "EXOTEL_TOKEN",
+                                        "GATEWAY_SECRET",
+                                        "TLS_CERT_FILE",
+                                        "TLS_KEY_FILE",
+                                        "RATE_LIMIT",
+                                        "API_KEY_FILE",
+                                        "GATEWAY_SECRET_FILE",
+                                        "TWILIO_AUTH_TOKEN_FILE",
+                                        "EXOTEL_TOKEN_FILE",
+                                        "PLIVO_AUTH_TOKEN_FILE"};
 
     for (size_t i = 0; i < ARRAY_LEN(names); i++) {
         struct config *config = LOAD(names[i], "s3cret");
@@ -178,6 +188,102 @@ static void features_to_come__refuse_to_start_and_keep_the_secret(void **state U
     ASSERT_ERRORS("POD_SOURCE is \"kubernetes\" but must be api or static: this version does not know "
                   "Kubernetes yet\n",
                   "POD_SOURCE", "kubernetes");
+}
+
+/* A file with these bytes, until the next one is made. */
+static const char *secret_file(const void *data, size_t len)
+{
+    static char path[] = "/tmp/test-config-XXXXXX";
+    int fd = strcmp(path + sizeof(path) - 7, "XXXXXX") == 0 ? mkstemp(path)
+                                                            : open(path, O_WRONLY | O_TRUNC | O_CLOEXEC);
+
+    assert_true(fd >= 0);
+    assert_int_equal(write(fd, data, len), (ssize_t)len);
+    close(fd);
+    return path;
+}
+
+static int remove_secret_file(void **state UNUSED)
+{
+    return unlink(secret_file("", 0));
+}
+
+static void assert_secret(const void *data, size_t len, const char *expected)
+{
+    struct config *config = LOAD("REDIS_URL_FILE", secret_file(data, len));
+
+    assert_string_equal(config_errors(config).data, "");
+    assert_string_equal(config_settings(config)->redis_url, expected);
+    assert_true(config_is_set(config, "REDIS_URL"));
+    config_free(config);
+}
+
+static void assert_bad_secret_file(const char *path, const char *why)
+{
+    struct config *config = LOAD("REDIS_URL_FILE", path);
+    char expected[256];
+
+    snprintf(expected, sizeof(expected), "REDIS_URL_FILE is \"%s\", but that file %s\n", path, why);
+    assert_string_equal(config_errors(config).data, expected);
+    assert_string_equal(config_settings(config)->redis_url, "");
+    assert_false(config_is_set(config, "REDIS_URL"));
+    config_free(config);
+}
+
+static void secret__is_read_from_a_file_without_the_newline_at_its_end(void **state UNUSED)
+{
+    assert_secret("redis://a", 9, "redis://a");
+    assert_secret("redis://a\n", 10, "redis://a");
+    assert_secret("redis://a\r\n\n", 12, "redis://a");
+    assert_secret(" redis://a ", 11, " redis://a ");
+}
+
+static void secret__file_that_cannot_be_used_is_named_with_the_reason(void **state UNUSED)
+{
+    enum { TOO_LONG = 64 * 1024 + 1 };
+    char *text = malloc(TOO_LONG);
+
+    assert_non_null(text);
+    memset(text, 'x', TOO_LONG);
+    assert_bad_secret_file("/nowhere/secret", "cannot be opened: No such file or directory");
+    assert_bad_secret_file("/", "is not a regular file");
+    assert_bad_secret_file("/dev/zero", "is not a regular file");
+    assert_bad_secret_file(secret_file("", 0), "is empty");
+    assert_bad_secret_file(secret_file("\n", 1), "is empty");
+    assert_bad_secret_file(secret_file("a\0b", 3), "is not a text");
+    assert_bad_secret_file(secret_file(text, TOO_LONG), "has more than 65536 bytes");
+    free(text);
+}
+
+static void secret__in_a_file_is_checked_like_any_other_and_not_shown(void **state UNUSED)
+{
+    ASSERT_ERRORS("REDIS_URL (a secret, not shown) but must be text of at most 4096 characters\n",
+                  "REDIS_URL_FILE", secret_file("two\nlines", 9));
+    ASSERT_ERRORS("REDIS_URL and REDIS_URL_FILE are both set: unset one of them\n", "REDIS_URL", "redis://a",
+                  "REDIS_URL_FILE", secret_file("redis://a", 9));
+    ASSERT_ERRORS("REDIS_SENTINEL_USERNAME is set, but REDIS_SENTINEL_PASSWORD is not\n",
+                  "REDIS_SENTINEL_USERNAME", "router");
+    ASSERT_ERRORS("", "REDIS_SENTINEL_USERNAME", "router", "REDIS_SENTINEL_PASSWORD_FILE",
+                  secret_file("s3cret\n", 7));
+}
+
+static void secret__is_masked_wherever_it_comes_from(void **state UNUSED)
+{
+    struct config *config =
+        LOAD("REDIS_URL", "redis://:s3cret@a", "REDIS_SENTINEL_PASSWORD_FILE", secret_file("s3cret\n", 7));
+    struct strbuf text;
+
+    strbuf_init(&text, NULL, 1024 * 1024);
+    config_show(config, &text);
+    assert_string_equal(config_settings(config)->redis_sentinel_password, "s3cret");
+    assert_non_null(strstr(text.data, "\nREDIS_URL=********  # environment\n"));
+    assert_non_null(strstr(text.data, "\nREDIS_SENTINEL_PASSWORD=********  # file\n"));
+    assert_null(strstr(text.data, "s3cret"));
+    strbuf_reset(&text);
+    config_show_markdown(&text);
+    assert_non_null(strstr(text.data, "`REDIS_URL_FILE`, `REDIS_SENTINEL_PASSWORD_FILE`"));
+    strbuf_release(&text);
+    config_free(config);
 }
 
 static void ports__must_differ_unless_they_are_free_ones(void **state UNUSED)
@@ -274,6 +380,10 @@ int main(void)
         cmocka_unit_test(bad_values__are_all_reported_at_once),
         cmocka_unit_test(bad_value__is_shown_without_its_control_characters),
         cmocka_unit_test(features_to_come__refuse_to_start_and_keep_the_secret),
+        cmocka_unit_test(secret__is_read_from_a_file_without_the_newline_at_its_end),
+        cmocka_unit_test(secret__file_that_cannot_be_used_is_named_with_the_reason),
+        cmocka_unit_test(secret__in_a_file_is_checked_like_any_other_and_not_shown),
+        cmocka_unit_test(secret__is_masked_wherever_it_comes_from),
         cmocka_unit_test(ports__must_differ_unless_they_are_free_ones),
         cmocka_unit_test(leader_election__times_must_fit_each_other),
         cmocka_unit_test(call_record__is_never_shorter_than_the_lease),
@@ -283,5 +393,5 @@ int main(void)
         cmocka_unit_test(show__says_the_value_and_where_it_comes_from),
     };
 
-    return cmocka_run_group_tests_name("config", tests, NULL, NULL);
+    return cmocka_run_group_tests_name("config", tests, NULL, remove_secret_file);
 }

@@ -15,7 +15,9 @@ enum {
 static void link_free(struct redis_link *link)
 {
     char *texts[] = {(char *)(uintptr_t)link->settings.user, (char *)(uintptr_t)link->settings.password,
-                     (char *)(uintptr_t)link->settings.master_name};
+                     (char *)(uintptr_t)link->settings.master_name,
+                     (char *)(uintptr_t)link->settings.sentinel_user,
+                     (char *)(uintptr_t)link->settings.sentinel_password};
 
     for (size_t i = 0; i < ARRAY_LEN(texts); i++)
         free(texts[i]);
@@ -116,7 +118,10 @@ static int link_copy_settings(struct redis_link *link, const struct redis_link_s
     link->settings.user = strdup(settings->user ? settings->user : "");
     link->settings.password = strdup(settings->password ? settings->password : "");
     link->settings.master_name = strdup(settings->master_name ? settings->master_name : "");
-    if (!link->settings.user || !link->settings.password || !link->settings.master_name)
+    link->settings.sentinel_user = strdup(settings->sentinel_user ? settings->sentinel_user : "");
+    link->settings.sentinel_password = strdup(settings->sentinel_password ? settings->sentinel_password : "");
+    if (!link->settings.user || !link->settings.password || !link->settings.master_name ||
+        !link->settings.sentinel_user || !link->settings.sentinel_password)
         return -ENOMEM;
     if (settings->sentinel_count > REDIS_SENTINELS_MAX ||
         strlen(link->settings.master_name) > LINK_MASTER_NAME_MAX || settings->timeout_ms == 0)

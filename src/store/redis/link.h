@@ -27,14 +27,19 @@ struct redis_address {
     uint16_t port;
 };
 
+/* Borrowed for the call; data NULL: from here on no message is missed, as long as the connection stands. */
+typedef void (*redis_message_fn)(void *arg, struct slice message);
+
 /* All strings are copied. */
 struct redis_link_settings {
     struct redis_address server; /* unused with sentinels */
     struct redis_address sentinels[REDIS_SENTINELS_MAX];
     size_t sentinel_count;
-    const char *master_name; /* with sentinels */
-    const char *user;        /* "" : none */
-    const char *password;    /* "" : none */
+    const char *master_name;       /* with sentinels */
+    const char *sentinel_user;     /* of the sentinels themselves; "" : none */
+    const char *sentinel_password; /* "" : none */
+    const char *user;              /* "" : none */
+    const char *password;          /* "" : none */
     int database;
     uint64_t timeout_ms; /* for a connection to come about, and for each reply */
     int wait_replicas;   /* REDIS_WAIT_REPLICAS: used by redis_link_wait */
@@ -45,6 +50,10 @@ struct redis_link_settings {
      * NULL. */
     void (*on_turn)(void *arg);
     void *on_turn_arg;
+    /* Set by redis_link_subscribe alone. */
+    const char *channel;
+    redis_message_fn on_message;
+    void *on_message_arg;
 };
 
 /*
@@ -62,6 +71,14 @@ int redis_link_parse_sentinels(const char *text, struct redis_link_settings *set
 /* Starts to connect at once and goes on trying, with backoff and jitter, until it is closed. */
 int redis_link_new(uv_loop_t *loop, const struct redis_link_settings *settings,
                    struct redis_link **ret_link) MUST_CHECK;
+
+/*
+ * A second way to the same Redis, of its own, that only listens: what is published on `channel`, which is borrowed
+ * and must stay, goes to `on_message`. It reconnects by itself, and data NULL comes again then. It takes no
+ * requests; close it before the first.
+ */
+int redis_link_subscribe(const struct redis_link *link, const char *channel, redis_message_fn on_message,
+                         void *arg, struct redis_link **ret_link) MUST_CHECK;
 
 /* Asks for on_turn at the end of this turn of the loop. */
 void redis_link_wake(struct redis_link *link);
@@ -82,6 +99,7 @@ uint64_t redis_link_failures(const struct redis_link *link);
  *   -ENOSPC     OOM, MISCONF: Redis cannot write
  *   -EACCES     NOAUTH, WRONGPASS, NOPERM
  *   -EBADMSG    WRONGTYPE: a key was made by hand with another type
+ *   -ECANCELED  FENCED, of our own scripts: another router leads by now, and nothing was changed
  *   -EIO        any other error; the text is logged
  * Every error that Redis itself reports is logged once per second at most, with its text.
  */

@@ -20,10 +20,14 @@ struct sentinels {
     size_t count;
     char command[SENTINEL_COMMAND_MAX];
     size_t command_len;
+    char *auth; /* the whole command, or NULL: they ask for no password */
+    size_t auth_len;
+    char *password;
     uint64_t timeout_ms;
     uv_timer_t timer;
     struct wire *wire; /* to `wire_address`, or NULL */
     struct wire_request request;
+    struct wire_request auth_request;
     size_t asked; /* of this question */
     unsigned questions;
     bool is_asking;
@@ -78,6 +82,26 @@ static void sentinels_timed_out(uv_timer_t *timer)
                    (unsigned)sentinels->all[0].port);
 }
 
+/* What a sentinel refused. Some repeat what they were told: the password is not shown. */
+static void sentinels_refused(struct sentinels *sentinels, const char *text)
+{
+    const struct redis_address *asked = &sentinels->all[0];
+
+    if (sentinels->password && strstr(text, sentinels->password))
+        text = "AUTH was refused";
+    sentinels_pass(sentinels, "sentinel %s:%u: %s%.200s", asked->host, (unsigned)asked->port,
+                   reply_errno(text) == -EACCES ? "its user or password is wrong or missing: " : "", text);
+}
+
+static void sentinels_authenticated(struct wire_request *request, int err, const redisReply *reply)
+{
+    struct sentinels *sentinels = CONTAINER_OF(request, struct sentinels, auth_request);
+
+    /* The question was sent right behind it, and is dropped with the wire. */
+    if (err == 0 && reply->type == REDIS_REPLY_ERROR)
+        sentinels_refused(sentinels, reply->str);
+}
+
 static void sentinels_answered(struct wire_request *request, int err, const redisReply *reply)
 {
     struct sentinels *sentinels = CONTAINER_OF(request, struct sentinels, request);
@@ -90,7 +114,7 @@ static void sentinels_answered(struct wire_request *request, int err, const redi
     if (err)
         return;
     if (reply->type == REDIS_REPLY_ERROR) {
-        sentinels_pass(sentinels, "sentinel %s:%u: %s", asked->host, (unsigned)asked->port, reply->str);
+        sentinels_refused(sentinels, reply->str);
         return;
     }
     host = reply->type == REDIS_REPLY_ARRAY && reply->elements == 2 ? reply->element[0] : NULL;
@@ -118,6 +142,12 @@ static void sentinels_wire_opened(void *arg)
     struct sentinels *sentinels = arg;
 
     sentinels->is_open = true;
+    sentinels->auth_request.done = sentinels_authenticated;
+    if (sentinels->auth &&
+        wire_send(sentinels->wire, sentinels->auth, sentinels->auth_len, &sentinels->auth_request)) {
+        sentinels_pass(sentinels, "no memory");
+        return;
+    }
     if (sentinels->is_asking)
         sentinels_send(sentinels);
 }
@@ -139,6 +169,13 @@ static void sentinels_wire_dirty(void *arg)
     sentinels->hooks.dirty(sentinels->hooks.arg);
 }
 
+static void sentinels_free(struct sentinels *sentinels)
+{
+    free(sentinels->auth);
+    free(sentinels->password);
+    free(sentinels);
+}
+
 static void sentinels_unref(void *arg)
 {
     struct sentinels *sentinels = arg;
@@ -147,7 +184,7 @@ static void sentinels_unref(void *arg)
     assert(sentinels->alive > 0);
     if (--sentinels->alive > 0)
         return;
-    free(sentinels);
+    sentinels_free(sentinels);
     hooks.closed(hooks.arg);
 }
 
@@ -213,6 +250,25 @@ void sentinels_flush(struct sentinels *sentinels)
         wire_flush(sentinels->wire);
 }
 
+static int sentinels_prepare_auth(struct sentinels *sentinels, const struct redis_link_settings *settings)
+{
+    const struct slice auth[] = {SLICE("AUTH"), slice_of(settings->sentinel_user),
+                                 slice_of(settings->sentinel_password)};
+    const struct slice only_password[] = {SLICE("AUTH"), slice_of(settings->sentinel_password)};
+    const struct slice *args = settings->sentinel_user[0] ? auth : only_password;
+    size_t count = settings->sentinel_user[0] ? ARRAY_LEN(auth) : ARRAY_LEN(only_password);
+
+    if (!settings->sentinel_password[0])
+        return 0;
+    sentinels->auth_len = resp_size(args, count);
+    sentinels->auth = malloc(sentinels->auth_len + 1);
+    sentinels->password = strdup(settings->sentinel_password);
+    if (!sentinels->auth || !sentinels->password)
+        return -ENOMEM;
+    *resp_write(sentinels->auth, args, count) = '\0';
+    return 0;
+}
+
 int sentinels_new(uv_loop_t *loop, const struct redis_link_settings *settings,
                   const struct sentinel_hooks *hooks, struct sentinels **ret_sentinels)
 {
@@ -231,7 +287,12 @@ int sentinels_new(uv_loop_t *loop, const struct redis_link_settings *settings,
     sentinels->command_len = resp_size(args, ARRAY_LEN(args));
     assert(sentinels->command_len < sizeof(sentinels->command));
     resp_write(sentinels->command, args, ARRAY_LEN(args));
+    if (sentinels_prepare_auth(sentinels, settings)) {
+        sentinels_free(sentinels);
+        return -ENOMEM;
+    }
     list_init(&sentinels->request.link);
+    list_init(&sentinels->auth_request.link);
     uv_timer_init(loop, &sentinels->timer);
     sentinels->timer.data = sentinels;
     sentinels->alive = 1;

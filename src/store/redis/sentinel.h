@@ -2,7 +2,8 @@
  * sentinel.h - asks the sentinels where the master is.
  *
  * One after the other, until one knows; the one that answered is asked first the next time, on the same
- * connection if that still stands. Functions in this file do not log.
+ * connection if that still stands. One that refuses the password is passed over like one that is away.
+ * Functions in this file do not log.
  */
 #ifndef STORE_REDIS_SENTINEL_H
 #define STORE_REDIS_SENTINEL_H

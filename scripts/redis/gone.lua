@@ -1,16 +1,17 @@
--- Pods that no longer exist. ARGV: 4 source, 5… names.
+-- Pods that no longer exist. ARGV: 4 the fence, 5 source, 6… names.
 -- Answers, for each: 0 unknown, 1 removed, 2 of another source; number of calls ended, and those, five texts each.
 -- Stops after some dozen calls: the pods that the answer leaves out are to be named again.
 -- include base
+-- include fence
 -- include pods
 -- include calls
 local CALLS_MAX = 50
 local answer = {}
-for i = 5, #ARGV do
+for i = 6, #ARGV do
   local pod = ARGV[i]
   local info = pod_get(pod)
   local ended = {}
-  local what = not info and 0 or info.source == ARGV[4] and 1 or 2
+  local what = not info and 0 or info.source == ARGV[5] and 1 or 2
   if what == 1 then
     for _, call_sid in ipairs(pod_calls(pod)) do
       call_ended(ended, call_sid, call_record(call_sid), 'gone')

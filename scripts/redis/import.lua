@@ -1,9 +1,10 @@
 -- Takes over what the first implementation left: its pods, and its calls, of which it kept no list. Walks through
 -- all keys, a bounded number at a time, and just once: when it is through, {prefix}calls:imported says so.
 --
--- ARGV: 4 cursor, 5 how many keys to look at, 6 CALL_MAX_DURATION in ms, 7 the pods' source.
+-- ARGV: 4 the fence, 5 cursor, 6 how many keys to look at, 7 CALL_MAX_DURATION in ms, 8 the pods' source.
 -- Answers {next cursor, pods and calls taken over}.
 -- include base
+-- include fence
 -- include pods
 -- include calls
 local DONE = P .. 'calls:imported'
@@ -18,7 +19,7 @@ local function take_pod(pod)
   if rc('HEXISTS', P .. 'pods', pod) == 1 then
     return 0
   end
-  local info = {ready = true, terminating = false, held_until = 0, source = ARGV[7], pinned = false,
+  local info = {ready = true, terminating = false, held_until = 0, source = ARGV[8], pinned = false,
     incarnation = '', address = ''}
   rc('ZADD', P .. 'pods:names', 0, pod)
   pod_unlist(pod, tier)
@@ -37,7 +38,7 @@ local function take_call(call_sid)
   local lease_end = call_expiry(call_sid, pod)
   local tier = rc('GET', P .. 'pod:tier:' .. pod)
   if tier and (tier_max(tier) or 0) > 0 then
-    lease_end = math.min(lease_end, (tonumber(record[5]) or time[1]) * 1000 + tonumber(ARGV[6]))
+    lease_end = math.min(lease_end, (tonumber(record[5]) or time[1]) * 1000 + tonumber(ARGV[7]))
     if lease_end > now then
       rc('ZADD', P .. 'pod:calls:' .. pod, lease_end, call_sid)
     end
@@ -54,7 +55,7 @@ local function take(key, kind, text, take_one)
 end
 
 local pattern = string.gsub(P, '[%*%?%[%]\\]', '\\%0') .. '*'
-local page = rc('SCAN', ARGV[4], 'MATCH', pattern, 'COUNT', ARGV[5])
+local page = rc('SCAN', ARGV[5], 'MATCH', pattern, 'COUNT', ARGV[6])
 for _, key in ipairs(page[2]) do
   take(key, 'string', 'pod:tier:', take_pod)
   take(key, 'hash', 'call:', take_call)

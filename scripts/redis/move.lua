@@ -1,9 +1,11 @@
--- Moves idle pods to other tiers. ARGV: 4… pairs of pod and tier ('' for: wherever a new pod would go).
+-- Moves idle pods to other tiers. ARGV: 4 the fence, 5… pairs of pod and tier ('' for: wherever a new pod
+-- would go).
 -- Answers 1 or 0 for each: a pod that is no longer idle, or pinned, stays where it is.
 -- include base
+-- include fence
 -- include pods
 local answer = {}
-for i = 4, #ARGV, 2 do
+for i = 5, #ARGV, 2 do
   local pod, tier = ARGV[i], ARGV[i + 1]
   local info = pod_get(pod)
   local moved = 0

@@ -1,10 +1,11 @@
 -- Puts pods back where they belong, a bounded number at a time, so that what was edited by hand or lost comes
--- right. ARGV: 4 'place' after a change of the tiers, where moving pods is left to the rebalancing, or 'settle' at
--- a sync; 5… names. Answers how many were looked at.
+-- right. ARGV: 4 the fence; 5 'place' after a change of the tiers, where moving pods is left to the rebalancing, or 'settle' at
+-- a sync; 6… names. Answers how many were looked at.
 -- include base
+-- include fence
 -- include pods
 -- include calls
-local is_sync = ARGV[4] == 'settle'
+local is_sync = ARGV[5] == 'settle'
 
 -- A call that its pod has, but that is not in the list of all calls: its record was deleted by hand and it has ended,
 -- or it is the list that was deleted.
@@ -21,7 +22,7 @@ local function mend_calls(pod)
   end
 end
 
-for i = 5, #ARGV do
+for i = 6, #ARGV do
   local pod = ARGV[i]
   local info = pod_get(pod)
   if info then
@@ -38,4 +39,4 @@ for i = 5, #ARGV do
     end
   end
 end
-return #ARGV - 4
+return #ARGV - 5

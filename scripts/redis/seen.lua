@@ -1,12 +1,13 @@
 -- Takes over observations of pods, a bounded number at a time.
 --
--- ARGV: 4 how long a pod is held back in ms, 5 '1': these are registrations, 6… six texts for each pod: name,
--- address, incarnation or '', tier or '', source, flags (any of r ready, t terminating, h hold back).
+-- ARGV: 4 the fence, 5 how long a pod is held back in ms, 6 '1': these are registrations, 7… six texts for each pod:
+-- name, address, incarnation or '', tier or '', source, flags (any of r ready, t terminating, h hold back).
 --
 -- Answers, for each pod: what happened (n new, c changed, s the same, - not registered, l left, L changed and
 -- left, x conflict), tier, number of calls ended, and those, five texts each. Stops after some dozen calls:
 -- the pods that the answer leaves out are to be named again.
 -- include base
+-- include fence
 -- include pods
 -- include calls
 local CALLS_MAX = 50
@@ -33,11 +34,11 @@ local function join(name, info, wanted)
   pod_place(name, info)
 end
 
-for i = 6, #ARGV, 6 do
+for i = 7, #ARGV, 6 do
   local name, address, incarnation, tier, source, flags =
     ARGV[i], ARGV[i + 1], ARGV[i + 2], ARGV[i + 3], ARGV[i + 4], ARGV[i + 5]
   local is_ready, is_terminating = string.find(flags, 'r', 1, true) ~= nil, string.find(flags, 't', 1, true) ~= nil
-  local is_registration = ARGV[5] == '1'
+  local is_registration = ARGV[6] == '1'
   local info = pod_get(name)
   local what, ended = 's', {}
   if incarnation == '' then
@@ -58,7 +59,7 @@ for i = 6, #ARGV, 6 do
       info = {ready = true, terminating = false, held_until = 0, source = source, pinned = tier ~= '',
         incarnation = incarnation, address = address}
       if string.find(flags, 'h', 1, true) then
-        info.held_until = now + tonumber(ARGV[4])
+        info.held_until = now + tonumber(ARGV[5])
       end
       if source == 'api' then
         rc('ZADD', P .. 'heartbeats', now, name)

@@ -1,10 +1,11 @@
--- Ends calls whose lease has run out, at most ARGV[4] of them.
+-- Ends calls whose lease has run out, at most ARGV[5] of them. ARGV[4] is the fence.
 -- Answers {how many are left, the ended calls, five texts each}.
 -- include base
+-- include fence
 -- include pods
 -- include calls
 local answer = {0}
-for _, call_sid in ipairs(rc('ZRANGEBYSCORE', P .. 'calls:active', '-inf', now, 'LIMIT', 0, ARGV[4])) do
+for _, call_sid in ipairs(rc('ZRANGEBYSCORE', P .. 'calls:active', '-inf', now, 'LIMIT', 0, ARGV[5])) do
   local record = call_record(call_sid)
   local pod = record[1]
   if pod then

@@ -1,14 +1,16 @@
--- Looks at pods whose time may have come, at most ARGV[5] of each kind: those that have been silent since
--- now - ARGV[4] ms, and, from cursor ARGV[6] on unless that is '', those that are held out of their pools.
+-- Looks at pods whose time may have come, at most ARGV[6] of each kind: those that have been silent since
+-- now - ARGV[5] ms, and, from cursor ARGV[7] on unless that is '', those that are held out of their pools. ARGV[4] is
+-- the fence.
 --
 -- Answers {next cursor, are there more silent ones, pods brought back, number of pods gone, their names…, ended
 -- calls, five texts each}.
 -- include base
+-- include fence
 -- include pods
 -- include calls
 local CALLS_MAX = 50 -- what one script may end
 local recovered, gone, ended, more, looked = 0, {}, {}, 0, 0
-for _, pod in ipairs(rc('ZRANGEBYSCORE', P .. 'heartbeats', '-inf', now - tonumber(ARGV[4]), 'LIMIT', 0, ARGV[5])) do
+for _, pod in ipairs(rc('ZRANGEBYSCORE', P .. 'heartbeats', '-inf', now - tonumber(ARGV[5]), 'LIMIT', 0, ARGV[6])) do
   if #ended >= CALLS_MAX * 5 then
     more = 1
     break
@@ -25,10 +27,10 @@ for _, pod in ipairs(rc('ZRANGEBYSCORE', P .. 'heartbeats', '-inf', now - tonumb
     gone[#gone + 1] = pod
   end
 end
-if looked == tonumber(ARGV[5]) then
+if looked == tonumber(ARGV[6]) then
   more = 1
 end
-local page = ARGV[6] == '' and {'', {}} or rc('SSCAN', P .. 'pods:out', ARGV[6], 'COUNT', ARGV[5])
+local page = ARGV[7] == '' and {'', {}} or rc('SSCAN', P .. 'pods:out', ARGV[7], 'COUNT', ARGV[6])
 for _, pod in ipairs(page[2]) do
   local info = pod_get(pod)
   if not info then

@@ -1,7 +1,8 @@
--- Forgets calls whose record was deleted by hand, as the runbook for a stuck pod says. ARGV: 4 cursor, 5 how many
--- to look at. Answers {next cursor, how many were forgotten}.
+-- Forgets calls whose record was deleted by hand, as the runbook for a stuck pod says. ARGV: 4 the fence, 5
+-- cursor, 6 how many to look at. Answers {next cursor, how many were forgotten}.
 -- include base
-local page = rc('ZSCAN', P .. 'calls:active', ARGV[4], 'COUNT', ARGV[5])
+-- include fence
+local page = rc('ZSCAN', P .. 'calls:active', ARGV[5], 'COUNT', ARGV[6])
 local forgotten = 0
 for i = 1, #page[2], 2 do
   local call_sid = page[2][i]

@@ -1,17 +1,18 @@
--- The tier configuration. ARGV: 4 what to do: 'get' gives the stored text or false; 'seed' stores ARGV[5] if
--- there is none, and gives what is stored; 'set' stores it, and 'check' only looks: both forget the available
--- lists that are of the wrong type now and those of the tiers named in ARGV[6…], which are no longer there, and
+-- The tier configuration. ARGV: 4 the fence, 5 what to do: 'get' gives the stored text or false; 'seed' stores ARGV[6]
+-- if there is none, and gives what is stored; 'set' stores it, and 'check' only looks: both forget the available
+-- lists that are of the wrong type now and those of the tiers named in ARGV[7…], which are no longer there, and
 -- answer how many lists that were; their pods are put back by place.lua.
 -- include base
+-- include fence
 -- include tiers
 local key = P .. 'tier:config'
-if ARGV[4] == 'get' then
+if ARGV[5] == 'get' then
   return rc('GET', key)
-elseif ARGV[4] == 'seed' then
-  rc('SET', key, ARGV[5], 'NX')
+elseif ARGV[5] == 'seed' then
+  rc('SET', key, ARGV[6], 'NX')
   return rc('GET', key)
-elseif ARGV[4] == 'set' then
-  rc('SET', key, ARGV[5])
+elseif ARGV[5] == 'set' then
+  rc('SET', key, ARGV[6])
 end
 local forgotten = 0
 for tier, max in string.gmatch(TIERS, '\n(%S+) (%d+)') do
@@ -20,7 +21,7 @@ for tier, max in string.gmatch(TIERS, '\n(%S+) (%d+)') do
     forgotten = forgotten + rc('DEL', available_key(tier))
   end
 end
-for i = 6, #ARGV do
+for i = 7, #ARGV do
   forgotten = forgotten + rc('DEL', available_key(ARGV[i]))
 end
 return forgotten

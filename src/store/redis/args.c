@@ -61,9 +61,50 @@ void args_add_key(struct args *args, const struct redis_store *store, const char
     args_add_text(args, key);
 }
 
-static bool is_for_leaders(enum command_type type)
+void args_begin_fenced(struct args *args, const struct operation *operation, struct arena *arena, size_t room)
 {
-    return type == COMMAND_SYNC || type == COMMAND_SWEEP || type == COMMAND_REBALANCE;
+    args_begin(args, operation, arena, 1 + room);
+    if (operation->fence)
+        args_add_u64(args, operation->fence);
+    else
+        args_add_text(args, "");
+}
+
+/* What pods say of themselves comes through any router; all else that is observed comes from the leader. */
+static bool is_for_leaders(const struct command *command)
+{
+    switch (command->type) {
+    case COMMAND_SYNC:
+    case COMMAND_SWEEP:
+    case COMMAND_REBALANCE:
+        return true;
+    case COMMAND_POD_SEEN:
+        return command->pod_seen.pod.source != POD_SOURCE_API;
+    case COMMAND_POD_GONE:
+        return command->pod_gone.source != POD_SOURCE_API;
+    default:
+        return false;
+    }
+}
+
+int operation_take_fence(struct operation *operation)
+{
+    const struct redis_store *store = operation->store;
+
+    if (!store->may_lead || !is_for_leaders(&operation->command))
+        return 0;
+    return store->may_lead(store->may_lead_arg, &operation->fence) ? 0 : -ECANCELED;
+}
+
+/* Do we still lead, and without having been replaced in between? */
+static bool operation_may_act(const struct operation *operation)
+{
+    const struct redis_store *store = operation->store;
+    uint64_t fence;
+
+    if (!store->may_lead || !is_for_leaders(&operation->command))
+        return true;
+    return store->may_lead(store->may_lead_arg, &fence) && fence == operation->fence;
 }
 
 /*
@@ -76,7 +117,7 @@ static int args_may_send(const struct args *args, const struct operation *operat
 
     if (args->failed)
         return -ENOMEM;
-    if (store->may_lead && is_for_leaders(operation->command.type) && !store->may_lead(store->may_lead_arg))
+    if (!operation_may_act(operation))
         return -ECANCELED;
     return store->is_closing && operation->bulk ? -ECANCELED : 0;
 }

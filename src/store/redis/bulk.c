@@ -159,7 +159,7 @@ static int place_next(struct operation *operation)
     if (bulk->at == bulk->count)
         return bulk->next(operation);
     arena_reset(&bulk->scratch);
-    args_begin(&args, operation, &bulk->scratch, 1 + end - bulk->at);
+    args_begin_fenced(&args, operation, &bulk->scratch, 1 + end - bulk->at);
     args_add_text(&args, bulk->mode);
     while (bulk->at < end)
         args_add_text(&args, bulk->names[bulk->at++]);

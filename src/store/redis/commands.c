@@ -358,7 +358,7 @@ void args_add_seen(struct args *args, const struct pod_seen *seen)
 
 static int seen_encode(struct operation *operation, struct args *args)
 {
-    args_begin(args, operation, operation->arena, 2 + 6);
+    args_begin_fenced(args, operation, operation->arena, 2 + 6);
     args_add_u64(args, operation->store->core.heartbeat_ttl_ms);
     args_add_text(args, operation->command.pod_seen.is_registration ? "1" : "0");
     args_add_seen(args, &operation->command.pod_seen.pod);
@@ -384,7 +384,7 @@ static int seen_decode(struct operation *operation, const redisReply *reply)
 
 static int gone_encode(struct operation *operation, struct args *args)
 {
-    args_begin(args, operation, operation->arena, 2);
+    args_begin_fenced(args, operation, operation->arena, 2);
     args_add_text(args, pod_source_name(operation->command.pod_gone.source));
     args_add_text(args, operation->command.pod_gone.pod);
     return 0;

@@ -17,6 +17,7 @@ struct redis_leader {
     struct redis_link *link;
     uv_timer_t timer;
     char name[LEADER_NAME_MAX + 1]; /* who leads, as far as we know */
+    uint64_t fence;                 /* while we lead */
     bool is_leader;
     bool is_asking; /* an answer is under way */
     bool is_stopping;
@@ -31,6 +32,11 @@ bool redis_leader_leads(const struct redis_leader *leader)
 {
     return leader->is_leader && !leader->is_stopping &&
            clock_elapsed_ms() - leader->renewed_at_ms < leader->settings.renew_deadline_ms;
+}
+
+uint64_t redis_leader_fence(const struct redis_leader *leader)
+{
+    return leader->fence;
 }
 
 static void leader_tell(struct redis_leader *leader, bool is_leader, const char *name)
@@ -104,7 +110,8 @@ static void leader_answered(void *arg, int err, const redisReply *reply)
 {
     struct redis_leader *leader = arg;
     bool is_shaped = err == 0 && reply->type == REDIS_REPLY_ARRAY && reply->elements == 2 &&
-                     reply->element[0]->type == REDIS_REPLY_STRING;
+                     reply->element[0]->type == REDIS_REPLY_STRING &&
+                     reply->element[1]->type == REDIS_REPLY_STRING;
 
     leader->is_asking = false;
     if (leader->is_stopping) {
@@ -118,6 +125,7 @@ static void leader_answered(void *arg, int err, const redisReply *reply)
     if (strcmp(reply->element[0]->str, leader->settings.identity) == 0) {
         /* From when it was asked, not from when the answer came: the lock runs from somewhere in between. */
         leader->renewed_at_ms = leader->asked_at_ms;
+        leader->fence = strtoull(reply->element[1]->str, NULL, 10);
         leader_tell(leader, true, leader->settings.identity);
         leader_check_deadline(leader);
     } else {

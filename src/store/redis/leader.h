@@ -36,6 +36,9 @@ int redis_leader_new(uv_loop_t *loop, const struct redis_leader_settings *settin
  */
 bool redis_leader_leads(const struct redis_leader *leader);
 
+/* The number that came with the lock: no other leader has or had it. Of use only while we lead. */
+uint64_t redis_leader_fence(const struct redis_leader *leader);
+
 /* Gives the lock up if we have it, frees the leader, then calls `stopped`. */
 void redis_leader_stop(struct redis_leader *leader, void (*stopped)(void *arg), void *arg);
 

@@ -168,7 +168,7 @@ static int rebalance_move(struct operation *operation)
     if (plan->at == plan->move_count)
         return bulk_done(operation);
     arena_reset(&operation->bulk->scratch);
-    args_begin(&args, operation, &operation->bulk->scratch, 2 * (end - plan->at));
+    args_begin_fenced(&args, operation, &operation->bulk->scratch, 2 * (end - plan->at));
     for (; plan->at < end; plan->at++) {
         const struct plan_move *move = &plan->moves[plan->at];
 

@@ -13,7 +13,7 @@ struct redis_link *redis_store_link(struct store *store)
     return redis_of(store)->link;
 }
 
-void redis_store_set_guard(struct store *store, bool (*may_lead)(void *arg), void *arg)
+void redis_store_set_guard(struct store *store, redis_guard_fn may_lead, void *arg)
 {
     redis_of(store)->may_lead = may_lead;
     redis_of(store)->may_lead_arg = arg;
@@ -230,7 +230,8 @@ static int redis_start(struct redis_store *store, const struct command *command,
         rc = operation_invalid(operation, OUTCOME_INVALID, fault);
         rc = rc ? rc : 1;
     } else {
-        rc = operation_start(operation);
+        rc = operation_take_fence(operation);
+        rc = rc ? rc : operation_start(operation);
     }
     if (rc > 0) {
         operation_defer(operation);

@@ -29,10 +29,14 @@ struct redis_settings {
 int redis_open(uv_loop_t *loop, const struct redis_settings *settings, struct store **ret_store) MUST_CHECK;
 
 /*
- * What only the leader does (SYNC, SWEEP, REBALANCE) asks `may_lead` before each of its steps, and is given
- * up with -ECANCELED if that says no: a process that slept must not go on where it was. NULL: it always may.
+ * What only the leader does (SYNC, SWEEP, REBALANCE, and pods that others than themselves speak of) asks
+ * `may_lead` before each of its steps, and is given up with -ECANCELED if that says no: a process that slept
+ * must not go on where it was. Should it sleep right after it was asked, the scripts themselves compare
+ * *ret_fence, which the leader got with its lock, with the one that is stored; 0: there is none to compare.
+ * `may_lead` NULL: it always may.
  */
-void redis_store_set_guard(struct store *store, bool (*may_lead)(void *arg), void *arg);
+typedef bool (*redis_guard_fn)(void *arg, uint64_t *ret_fence);
+void redis_store_set_guard(struct store *store, redis_guard_fn may_lead, void *arg);
 
 /* The link, for what else is kept in Redis (the leader's lock, events). Borrowed. */
 struct redis_link *redis_store_link(struct store *store);

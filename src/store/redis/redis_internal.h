@@ -63,7 +63,7 @@ struct redis_store {
     struct refusals refusals;
     call_ended_fn on_ended;
     void *on_ended_arg;
-    bool (*may_lead)(void *arg);
+    redis_guard_fn may_lead;
     void *may_lead_arg;
     struct store_stats stats;
     struct list operations;
@@ -118,6 +118,7 @@ struct operation {
     struct bulk *bulk;
 };
 
+    uint64_t fence;          /* of the leader that started it; 0: none */
 static inline struct redis_store *redis_of(struct store *store)
 {
     return CONTAINER_OF(store, struct redis_store, store);
@@ -166,6 +167,11 @@ void args_add_seen(struct args *args, const struct pod_seen *seen);
 int args_command(const struct args *args, struct operation *operation, redis_reply_fn done) MUST_CHECK;
 /* prefix + name, in the arena; fails the args without memory. */
 void args_add_key(struct args *args, const struct redis_store *store, const char *name);
+/* The same for scripts that only leaders run: the operation's fence comes next. */
+void args_begin_fenced(struct args *args, const struct operation *operation, struct arena *arena,
+                       size_t room);
+/* To be called once, at its start: -ECANCELED if it is the leader's and we do not lead. */
+int operation_take_fence(struct operation *operation) MUST_CHECK;
 
 /* tiers_cache.c */
 /* -EINVAL with a sentence, -ENOMEM. */

@@ -75,7 +75,7 @@ static int sweep_pods(struct operation *operation)
     struct args args;
 
     arena_reset(&operation->bulk->scratch);
-    args_begin(&args, operation, &operation->bulk->scratch, 3);
+    args_begin_fenced(&args, operation, &operation->bulk->scratch, 3);
     args_add_u64(&args, operation->store->core.heartbeat_ttl_ms);
     args_add_u64(&args, REDIS_SWEEP_BATCH);
     args_add_text(&args, operation->bulk->cursor);
@@ -108,7 +108,7 @@ static int sweep_calls(struct operation *operation)
     struct args args;
 
     arena_reset(&operation->bulk->scratch);
-    args_begin(&args, operation, &operation->bulk->scratch, 1);
+    args_begin_fenced(&args, operation, &operation->bulk->scratch, 1);
     args_add_u64(&args, min_u64(left, REDIS_SWEEP_BATCH));
     return args_call(&args, operation, "sweep_calls", swept_calls);
 }

@@ -53,7 +53,7 @@ static int sync_walk(struct operation *operation)
     struct args args;
 
     arena_reset(&operation->bulk->scratch);
-    args_begin(&args, operation, &operation->bulk->scratch, 4);
+    args_begin_fenced(&args, operation, &operation->bulk->scratch, 4);
     args_add_text(&args, operation->bulk->cursor);
     args_add_u64(&args, REDIS_PAGE_BATCH);
     args_add_u64(&args, operation->store->core.call_max_duration_ms);
@@ -121,7 +121,7 @@ static int sync_remove(struct operation *operation)
     if (bulk->at >= bulk->count)
         return sync_walk_start(operation, "tidy", sync_scan_all);
     arena_reset(&bulk->scratch);
-    args_begin(&args, operation, &bulk->scratch, 1 + end - bulk->at);
+    args_begin_fenced(&args, operation, &bulk->scratch, 1 + end - bulk->at);
     args_add_text(&args, pod_source_name(operation->command.sync.source));
     for (size_t i = bulk->at; i < end; i++)
         args_add_text(&args, bulk->names[i]);
@@ -222,7 +222,7 @@ static int sync_see(struct operation *operation)
     if (operation->at >= command->sync.count)
         return sync_find_ghosts(operation);
     arena_reset(&operation->bulk->scratch);
-    args_begin(&args, operation, &operation->bulk->scratch, 2 + 6 * (end - operation->at));
+    args_begin_fenced(&args, operation, &operation->bulk->scratch, 2 + 6 * (end - operation->at));
     args_add_u64(&args, operation->store->core.heartbeat_ttl_ms);
     args_add_text(&args, "0");
     for (size_t i = operation->at; i < end; i++)
@@ -247,7 +247,7 @@ static int sync_check(struct operation *operation)
 {
     struct args args;
 
-    args_begin(&args, operation, &operation->bulk->scratch, 1);
+    args_begin_fenced(&args, operation, &operation->bulk->scratch, 1);
     args_add_text(&args, "check");
     return args_call(&args, operation, "tiers", sync_checked);
 }

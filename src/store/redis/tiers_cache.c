@@ -125,8 +125,12 @@ struct tier_cache *tier_cache_free(struct tier_cache *cache)
 
 int tiers_request(struct redis_store *store, redis_reply_fn done, void *arg)
 {
-    struct slice args[] = {slice_of(store->prefix), store->seed->tiers, store->seed->default_tier,
-                           SLICE("seed"), slice_of(store->seed->config->text)};
+    struct slice args[] = {slice_of(store->prefix),
+                           store->seed->tiers,
+                           store->seed->default_tier,
+                           SLICE(""),
+                           SLICE("seed"),
+                           slice_of(store->seed->config->text)};
 
     return redis_link_call(store->link, redis_script("tiers"), store->key, args, ARRAY_LEN(args), done, arg);
 }

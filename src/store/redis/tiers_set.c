@@ -36,7 +36,8 @@ static int tiers_store(struct operation *operation)
     const struct tier_cache *tiers = operation->bulk->next_tiers;
     struct args args;
 
-    args_begin_with(&args, operation->store, tiers, &operation->bulk->scratch, 2 + old->tier_count);
+    args_begin_with(&args, operation->store, tiers, &operation->bulk->scratch, 3 + old->tier_count);
+    args_add_text(&args, ""); /* no fence: this is a request, and every router takes it */
     args_add_text(&args, "set");
     args_add_text(&args, tiers->config->text);
     for (size_t i = 0; i < old->tier_count; i++) {

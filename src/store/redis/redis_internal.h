@@ -113,12 +113,12 @@ struct operation {
     void *arg;
     const char *script; /* under way, for the log */
     size_t at;
+    uint64_t fence;          /* of the leader that started it; 0: none */
     struct ended_array lost; /* calls that ended on the way and are not in the result */
     bool is_retry;
     struct bulk *bulk;
 };
 
-    uint64_t fence;          /* of the leader that started it; 0: none */
 static inline struct redis_store *redis_of(struct store *store)
 {
     return CONTAINER_OF(store, struct redis_store, store);
@@ -155,6 +155,11 @@ struct args {
 /* With what every script wants in front: the prefix, the tiers and the default tier. */
 void args_init(struct args *args, struct arena *arena, size_t room);
 void args_begin(struct args *args, const struct operation *operation, struct arena *arena, size_t room);
+/* The same for scripts that only leaders run: the operation's fence comes next. */
+void args_begin_fenced(struct args *args, const struct operation *operation, struct arena *arena,
+                       size_t room);
+/* To be called once, at its start: -ECANCELED if it is the leader's and we do not lead. */
+int operation_take_fence(struct operation *operation) MUST_CHECK;
 void args_begin_with(struct args *args, const struct redis_store *store, const struct tier_cache *tiers,
                      struct arena *arena, size_t room);
 void args_add(struct args *args, struct slice item);
@@ -167,11 +172,6 @@ void args_add_seen(struct args *args, const struct pod_seen *seen);
 int args_command(const struct args *args, struct operation *operation, redis_reply_fn done) MUST_CHECK;
 /* prefix + name, in the arena; fails the args without memory. */
 void args_add_key(struct args *args, const struct redis_store *store, const char *name);
-/* The same for scripts that only leaders run: the operation's fence comes next. */
-void args_begin_fenced(struct args *args, const struct operation *operation, struct arena *arena,
-                       size_t room);
-/* To be called once, at its start: -ECANCELED if it is the leader's and we do not lead. */
-int operation_take_fence(struct operation *operation) MUST_CHECK;
 
 /* tiers_cache.c */
 /* -EINVAL with a sentence, -ENOMEM. */

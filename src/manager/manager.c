@@ -3,122 +3,19 @@
 #include <stdio.h>
 #include <stdlib.h>
 
-#include "base/clock.h"
 #include "base/log.h"
-#include "manager/task.h"
+#include "manager/manager_internal.h"
 
-struct manager {
-    struct manager_settings settings;
-    struct pod_seen *static_pods;         /* what a sync says, in the order in which they were given */
-    struct pod_seen **static_pods_sorted; /* by name */
-    char look_cursor[POD_NAME_MAX + 1];   /* of the look under way */
-    struct task reconcile;
-    struct task sweep;
-    uint64_t sync_started_ns;
-    bool empty_seen;     /* the sync before had no static pods */
-    unsigned tasks_left; /* to stop */
-    void (*stopped)(void *arg);
-    void *stopped_arg;
-
-    struct metrics_series *zombies_recovered;
-    struct metrics_series *sync_seconds;
-    struct metrics_series *sweeps;
-};
-
-/*
- * A full sync: the static pods, then rebalancing. With another source the list of static pods is empty, and
- * the sync removes those that an earlier configuration left in the store: nobody vouches for them any more.
- *
- * But not at once: somebody may have started the router without its settings by mistake, and the calls of all
- * those pods would end. The first empty list is passed over; a second one in a row confirms it.
- */
-static void reconcile_begin(void *arg, struct command *ret_command)
-{
-    struct manager *manager = arg;
-
-    manager->sync_started_ns = clock_elapsed_ns();
-    if (manager->settings.static_pod_count == 0 && !manager->empty_seen) {
-        log_info("no static pods are given: those in the store, if any, stay until the next sync",
-                 log_num("next_sync_ms", (int64_t)manager->settings.reconcile_interval_ms));
-        *ret_command = (struct command){.type = COMMAND_REBALANCE};
-        return;
-    }
-    *ret_command = (struct command){
-        .type = COMMAND_SYNC,
-        .sync = {.source = POD_SOURCE_STATIC,
-                 .pods = manager->static_pods,
-                 .count = manager->settings.static_pod_count},
-    };
-}
-
-static int compare_seen(const void *a, const void *b)
-{
-    const struct pod_seen *const *seen_a = a;
-    const struct pod_seen *const *seen_b = b;
-
-    return strcmp((*seen_a)->name, (*seen_b)->name);
-}
-
-/*
- * Who is heartbeating? Should the store lose everything, those pods know which calls they carry and will say
- * so: the next sync holds them back until they have spoken, so that none gets a second call meanwhile.
- */
-static bool reconcile_look(struct manager *manager, const struct result *result, struct command *command)
-{
-    for (size_t i = 0; i < result->pods.count; i++) {
-        const struct pod_info *pod = &result->pods.pods[i];
-        const struct pod_seen wanted = {.name = pod->name};
-        const struct pod_seen *key = &wanted;
-        struct pod_seen **seen =
-            bsearch(&key, manager->static_pods_sorted, manager->settings.static_pod_count,
-                    sizeof(*manager->static_pods_sorted), compare_seen);
-
-        if (seen)
-            (*seen)->hold_back = pod->is_heartbeating;
-    }
-    if (!result->pods.next_cursor || !result->pods.next_cursor[0])
-        return false;
-    snprintf(manager->look_cursor, sizeof(manager->look_cursor), "%s", result->pods.next_cursor);
-    command->pods.cursor = manager->look_cursor;
-    return true;
-}
-
-static bool reconcile_step(void *arg, const struct result *result, struct command *command)
-{
-    struct manager *manager = arg;
-
-    if (command->type == COMMAND_PODS)
-        return reconcile_look(manager, result, command);
-
-    if (command->type == COMMAND_SYNC) {
-        if (result->sync.added + result->sync.removed + result->sync.changed > 0)
-            log_info("pods synced", log_num("added", (int64_t)result->sync.added),
-                     log_num("removed", (int64_t)result->sync.removed),
-                     log_num("changed", (int64_t)result->sync.changed));
-        *command = (struct command){.type = COMMAND_REBALANCE};
-        return true;
-    }
-    if (result->rebalance.moved > 0)
-        log_info("pods rebalanced", log_num("moved", (int64_t)result->rebalance.moved));
-    if (result->rebalance.more)
-        return true;
-    manager->empty_seen = manager->settings.static_pod_count == 0;
-    metrics_observe(manager->sync_seconds, (double)(clock_elapsed_ns() - manager->sync_started_ns) / 1e9);
-    if (manager->settings.static_pod_count == 0)
-        return false;
-    *command = (struct command){.type = COMMAND_PODS, .pods = {.state = -1, .limit = PAGE_MAX}};
-    return true;
-}
-
-static void sweep_begin(void *arg, struct command *ret_command)
+static int sweep_begin(void *arg, struct command *ret_command)
 {
     struct manager *manager = arg;
 
     metrics_add(manager->sweeps, 1);
     *ret_command = (struct command){.type = COMMAND_SWEEP};
+    return 1;
 }
 
-static bool sweep_step(void *arg, const struct result *result, struct command *command UNUSED)
+static int sweep_step(void *arg, const struct result *result, struct command *command UNUSED)
 {
     struct manager *manager = arg;
 
@@ -167,34 +64,38 @@ static int manager_add_metrics(struct manager *manager, struct metrics *metrics)
         return -ENOMEM;
 
     manager->sync_seconds = metrics_series(sync_seconds, NULL);
-    manager->reconcile.failures_total = metrics_series(failures, (const char *const[]){"sync"});
-    manager->reconcile.store_durations = store_durations;
-    manager->sweep.store_durations = store_durations;
+    manager->sync.failures_total = metrics_series(failures, (const char *const[]){"sync"});
+    manager->sync.store_durations = store_durations;
     manager->sweep.failures_total = metrics_series(failures, (const char *const[]){"sweep"});
+    manager->sweep.store_durations = store_durations;
     return 0;
 }
 
-static int manager_copy_pods(struct manager *manager)
+/* What the static source has to say never changes: it is told once, here. */
+static int manager_tell_static_pods(struct manager *manager)
 {
     const struct manager_settings *settings = &manager->settings;
 
-    manager->static_pods = calloc(settings->static_pod_count + 1, sizeof(*manager->static_pods));
-    manager->static_pods_sorted =
-        calloc(settings->static_pod_count + 1, sizeof(*manager->static_pods_sorted));
-    if (!manager->static_pods || !manager->static_pods_sorted)
-        return -ENOMEM;
     for (size_t i = 0; i < settings->static_pod_count; i++) {
-        manager->static_pods[i] = (struct pod_seen){
+        const struct pod_seen seen = {
             .name = settings->static_pods[i].name,
             .address = settings->static_pods[i].address,
-            .source = POD_SOURCE_STATIC,
             .is_ready = true,
         };
-        manager->static_pods_sorted[i] = &manager->static_pods[i];
+        int rc = picture_see(&manager->picture, &seen);
+
+        if (rc)
+            return rc;
     }
-    qsort(manager->static_pods_sorted, settings->static_pod_count, sizeof(*manager->static_pods_sorted),
-          compare_seen);
+    manager->has_picture = settings->static_pod_count > 0;
     return 0;
+}
+
+static void manager_free(struct manager *manager)
+{
+    picture_release(&manager->picture);
+    arena_release(&manager->sync_arena);
+    free(manager);
 }
 
 int manager_new(uv_loop_t *loop, const struct manager_settings *settings, struct store *store,
@@ -209,11 +110,15 @@ int manager_new(uv_loop_t *loop, const struct manager_settings *settings, struct
     if (!manager)
         return -ENOMEM;
     manager->settings = *settings;
-    manager->reconcile = (struct task){
+    manager->loop = loop;
+    picture_init(&manager->picture, settings->source);
+    arena_init(&manager->sync_arena, TASK_ARENA_MAX);
+    manager->sync = (struct task){
         .name = "sync",
         .interval_ms = settings->reconcile_interval_ms,
-        .begin = reconcile_begin,
-        .step = reconcile_step,
+        .begin = sync_begin,
+        .step = sync_step,
+        .takes_refusals = true,
         .arg = manager,
         .store = store,
     };
@@ -225,13 +130,11 @@ int manager_new(uv_loop_t *loop, const struct manager_settings *settings, struct
         .arg = manager,
         .store = store,
     };
-    if (manager_copy_pods(manager) < 0 || manager_add_metrics(manager, metrics) < 0) {
-        free(manager->static_pods);
-        free(manager->static_pods_sorted);
-        free(manager);
+    if (manager_tell_static_pods(manager) < 0 || manager_add_metrics(manager, metrics) < 0) {
+        manager_free(manager);
         return -ENOMEM;
     }
-    task_init(&manager->reconcile, loop);
+    task_init(&manager->sync, loop);
     task_init(&manager->sweep, loop);
     *ret_manager = manager;
     return 0;
@@ -240,21 +143,19 @@ int manager_new(uv_loop_t *loop, const struct manager_settings *settings, struct
 void manager_start(struct manager *manager)
 {
     assert(manager);
-    task_start(&manager->reconcile, 0);
+    task_start(&manager->sync, 0);
     task_start(&manager->sweep, manager->settings.cleanup_interval_ms);
 }
 
-static void manager_task_stopped(void *arg)
+static void manager_part_stopped(void *arg)
 {
     struct manager *manager = arg;
     void (*stopped)(void *) = manager->stopped;
     void *stopped_arg = manager->stopped_arg;
 
-    if (--manager->tasks_left > 0)
+    if (--manager->parts_left > 0)
         return;
-    free(manager->static_pods);
-    free(manager->static_pods_sorted);
-    free(manager);
+    manager_free(manager);
     stopped(stopped_arg);
 }
 
@@ -264,7 +165,7 @@ void manager_stop(struct manager *manager, void (*stopped)(void *arg), void *arg
     assert(stopped);
     manager->stopped = stopped;
     manager->stopped_arg = arg;
-    manager->tasks_left = 2;
-    task_stop(&manager->reconcile, manager_task_stopped, manager);
-    task_stop(&manager->sweep, manager_task_stopped, manager);
+    manager->parts_left = 2;
+    task_stop(&manager->sync, manager_part_stopped, manager);
+    task_stop(&manager->sweep, manager_part_stopped, manager);
 }

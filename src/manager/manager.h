@@ -20,7 +20,7 @@ struct manager_static_pod {
 };
 
 struct manager_settings {
-    enum pod_source source; /* POD_SOURCE_STATIC, or POD_SOURCE_API: pods register themselves */
+    enum pod_source source; /* POD_SOURCE_API: pods register themselves, and that is all */
     const struct manager_static_pod *static_pods; /* borrowed */
     size_t static_pod_count;
     uint64_t cleanup_interval_ms;

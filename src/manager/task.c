@@ -64,7 +64,7 @@ static void task_succeeded(struct task *task)
         log_info("background task works again", log_str("task", task->name),
                  log_num("failures", task->failures));
     task->failures = 0;
-    task_schedule(task, task->interval_ms);
+    task_schedule(task, task->is_kicked ? 0 : task->delay_ms);
 }
 
 static void task_closed(uv_handle_t *handle)
@@ -93,20 +93,24 @@ static void task_observe(const struct task *task)
 static void task_answered(void *arg, int err, const struct result *result)
 {
     struct task *task = arg;
-    bool more = false;
+    int more = 0;
 
     task->is_waiting = false;
     task_observe(task);
-    if (err == 0 && result->outcome == OUTCOME_OK)
+    if (err == 0 && (result->outcome == OUTCOME_OK || task->takes_refusals))
         more = task->step(task->arg, result, &task->command);
+    else if (err == 0)
+        more = -EPROTO;
 
     /* What was answered has been logged and counted; whoever leads next goes on from there. */
     if (task->is_stopping)
         task_close(task);
     else if (err < 0)
         task_failed(task, strerror(-err));
-    else if (result->outcome != OUTCOME_OK)
-        task_failed(task, result->error ? result->error : "the store refused the command");
+    else if (more < 0)
+        task_failed(task, result->outcome == OUTCOME_OK ? strerror(-more)
+                          : result->error               ? result->error
+                                                        : "the store refused the command");
     else if (more && ++task->steps < TASK_STEPS_MAX)
         task_ask(task);
     else
@@ -128,11 +132,20 @@ static void task_ask(struct task *task)
 
 static void task_run(struct task *task)
 {
+    int some;
+
     assert(!task->is_waiting);
     assert(!task->is_stopping);
     task->steps = 0;
-    task->begin(task->arg, &task->command);
-    task_ask(task);
+    task->is_kicked = false;
+    task->delay_ms = task->interval_ms;
+    some = task->begin(task->arg, &task->command);
+    if (some > 0)
+        task_ask(task);
+    else if (some == 0)
+        task_succeeded(task);
+    else
+        task_failed(task, strerror(-some));
 }
 
 void task_start(struct task *task, uint64_t delay_ms)
@@ -141,6 +154,14 @@ void task_start(struct task *task, uint64_t delay_ms)
         task_run(task);
     else
         task_schedule(task, delay_ms);
+}
+
+void task_kick(struct task *task)
+{
+    if (task->is_waiting)
+        task->is_kicked = true;
+    else if (task->failures == 0)
+        task_schedule(task, 0);
 }
 
 void task_stop(struct task *task, void (*stopped)(void *arg), void *arg)

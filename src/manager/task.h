@@ -18,11 +18,17 @@ enum {
     TASK_ARENA_MAX = 64 * 1024 * 1024,
 };
 
-/* Fills the first command of a run. What it points to must stay until the run is over. */
-typedef void (*task_begin_fn)(void *arg, struct command *ret_command);
+/*
+ * Fills the first command of a run; what it points to must stay until the run is over. 1, 0 if there is
+ * nothing to do, or a negative errno: the run has failed.
+ */
+typedef int (*task_begin_fn)(void *arg, struct command *ret_command);
 
-/* Takes the answer to `command`. True: go on with *command, which it may have changed. */
-typedef bool (*task_step_fn)(void *arg, const struct result *result, struct command *command);
+/*
+ * Takes the answer to `command`. 1: go on with *command, which it may have changed; 0: the run is over; a
+ * negative errno: it has failed. An answer other than OUTCOME_OK gets here only if the task takes refusals.
+ */
+typedef int (*task_step_fn)(void *arg, const struct result *result, struct command *command);
 
 struct task {
     /* Set by the owner before task_init. */
@@ -30,6 +36,7 @@ struct task {
     uint64_t interval_ms;
     task_begin_fn begin;
     task_step_fn step;
+    bool takes_refusals;
     void *arg;
     struct store *store;
     struct metrics_series *failures_total;
@@ -39,9 +46,11 @@ struct task {
     struct arena arena; /* emptied after each step */
     struct command command;
     uint64_t asked_ns;
+    uint64_t delay_ms; /* until the run after this one; begin or step may change it */
     unsigned steps;
     unsigned failures; /* in a row */
     bool is_waiting;   /* for the store */
+    bool is_kicked;    /* run again as soon as this run is over */
     bool is_stopping;
     void (*stopped)(void *arg);
     void *stopped_arg;
@@ -51,6 +60,9 @@ void task_init(struct task *task, uv_loop_t *loop);
 
 /* The first run begins after `delay_ms`; 0: now. */
 void task_start(struct task *task, uint64_t delay_ms);
+
+/* There is something to do: run now, or again after the run under way. A task that failed keeps its pause. */
+void task_kick(struct task *task);
 
 /* Waits for an answer that is under way, then calls `stopped`, later; afterwards the task is released. */
 void task_stop(struct task *task, void (*stopped)(void *arg), void *arg);

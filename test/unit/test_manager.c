@@ -246,27 +246,24 @@ static void start__syncs_at_once_and_rebalances(void **state)
 static const struct manager_settings no_pods = {
     .source = POD_SOURCE_API, .cleanup_interval_ms = NEVER_MS, .reconcile_interval_ms = FAST_MS};
 
-static void empty_list__removes_nothing_until_a_second_one_confirms_it(void **state)
+static void pods_of_other_sources__stay_until_a_second_sync_and_are_looked_for_once(void **state)
 {
+    static const enum command_type types[] = {COMMAND_REBALANCE, COMMAND_SYNC, COMMAND_SYNC,
+                                              COMMAND_REBALANCE, COMMAND_REBALANCE};
     struct fixture *fixture = *state;
 
     start(fixture, &no_pods);
-    run_until_asked(fixture, 5);
+    run_until_asked(fixture, ARRAY_LEN(types));
     stop(fixture);
-    assert_int_equal(fixture->fake.commands[0].type, COMMAND_REBALANCE);
-    for (size_t i = 1; i < 5; i++) {
-        const struct command *command = &fixture->fake.commands[i];
-
-        assert_int_equal(command->type, i % 2 == 1 ? COMMAND_SYNC : COMMAND_REBALANCE);
-        if (command->type != COMMAND_SYNC)
-            continue;
-        assert_int_equal(command->sync.source, POD_SOURCE_STATIC);
-        assert_int_equal(command->sync.count, 0);
-    }
-    assert_int_equal(log_count(fixture, "no static pods are given"), 1);
+    for (size_t i = 0; i < ARRAY_LEN(types); i++)
+        assert_int_equal(fixture->fake.commands[i].type, types[i]);
+    assert_int_equal(fixture->fake.commands[1].sync.source, POD_SOURCE_STATIC);
+    assert_int_equal(fixture->fake.commands[1].sync.count, 0);
+    assert_int_equal(fixture->fake.commands[2].sync.source, POD_SOURCE_KUBERNETES);
+    assert_int_equal(fixture->fake.commands[2].sync.count, 0);
 }
 
-static void empty_list__is_not_confirmed_by_a_run_that_failed(void **state)
+static void pods_of_other_sources__are_not_removed_after_a_run_that_failed(void **state)
 {
     static const struct answer script[] = {
         {.type = COMMAND_REBALANCE, .err = -EIO},
@@ -280,6 +277,27 @@ static void empty_list__is_not_confirmed_by_a_run_that_failed(void **state)
     start(fixture, &no_pods);
     run_until_asked(fixture, ARRAY_LEN(script));
     stop(fixture);
+}
+
+static void pods_of_other_sources__do_not_include_our_own(void **state)
+{
+    static const struct answer script[] = {
+        {.type = COMMAND_SYNC}, {.type = COMMAND_REBALANCE}, {.type = COMMAND_PODS}, {.type = COMMAND_SYNC},
+        {.type = COMMAND_SYNC}, {.type = COMMAND_REBALANCE}, {.type = COMMAND_PODS},
+    };
+    struct fixture *fixture = *state;
+    struct manager_settings settings = calm;
+
+    settings.reconcile_interval_ms = FAST_MS;
+    fixture->fake.script = script;
+    fixture->fake.script_len = ARRAY_LEN(script);
+    start(fixture, &settings);
+    run_until_asked(fixture, ARRAY_LEN(script));
+    stop(fixture);
+    assert_int_equal(fixture->fake.commands[3].sync.source, POD_SOURCE_STATIC);
+    assert_int_equal(fixture->fake.commands[3].sync.count, 2);
+    assert_int_equal(fixture->fake.commands[4].sync.source, POD_SOURCE_KUBERNETES);
+    assert_int_equal(fixture->fake.commands[4].sync.count, 0);
 }
 
 static void rebalance__goes_on_while_there_is_more(void **state)
@@ -299,22 +317,6 @@ static void rebalance__goes_on_while_there_is_more(void **state)
     run_until_asked(fixture, ARRAY_LEN(script));
     assert_int_equal(fixture->fake.command_count, ARRAY_LEN(script));
     assert_true(metric_is(fixture, "smart_router_sync_duration_seconds_count 1\n"));
-    stop(fixture);
-}
-
-static void reconcile__comes_again_after_its_interval(void **state)
-{
-    struct fixture *fixture = *state;
-    struct manager_settings settings = calm;
-
-    settings.reconcile_interval_ms = FAST_MS;
-    start(fixture, &settings);
-    run_until_asked(fixture, 6);
-    for (size_t i = 0; i < 6; i++) {
-        static const enum command_type types[] = {COMMAND_SYNC, COMMAND_REBALANCE, COMMAND_PODS};
-
-        assert_int_equal(fixture->fake.commands[i].type, types[i % 3]);
-    }
     stop(fixture);
 }
 
@@ -475,11 +477,11 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         TEST(start__syncs_at_once_and_rebalances),
-        TEST(empty_list__removes_nothing_until_a_second_one_confirms_it),
-        TEST(empty_list__is_not_confirmed_by_a_run_that_failed),
+        TEST(pods_of_other_sources__stay_until_a_second_sync_and_are_looked_for_once),
+        TEST(pods_of_other_sources__are_not_removed_after_a_run_that_failed),
+        TEST(pods_of_other_sources__do_not_include_our_own),
         TEST(durations__of_every_command_are_observed),
         TEST(rebalance__goes_on_while_there_is_more),
-        TEST(reconcile__comes_again_after_its_interval),
         TEST(look__finds_who_is_heartbeating_and_the_next_sync_holds_them_back),
         TEST(sweep__counts_what_it_recovered_and_goes_on),
         TEST(failure__is_counted_and_the_run_begins_again),

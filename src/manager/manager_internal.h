@@ -1,0 +1,42 @@
+/*
+ * manager_internal.h - what the manager is made of. Only for the files of this room.
+ */
+#ifndef MANAGER_MANAGER_INTERNAL_H
+#define MANAGER_MANAGER_INTERNAL_H
+
+#include "manager/manager.h"
+#include "manager/picture.h"
+#include "manager/task.h"
+
+struct manager {
+    struct manager_settings settings;
+    uv_loop_t *loop;
+    struct picture picture; /* of the source: the static pods, or those of Kubernetes */
+    bool has_picture;       /* the source has told its pods, and they may be believed */
+    struct task sync;
+    struct task sweep;
+
+    /* Of a sync. */
+    struct arena sync_arena; /* what the command under way borrows */
+    uint64_t sync_started_ns;
+    uint64_t sync_due_ms;  /* elapsed; when the next full one is wanted */
+    unsigned full_syncs;   /* that were finished */
+    enum pod_source other; /* the source whose left-over pods are being removed */
+    char look_cursor[POD_NAME_MAX + 1];
+
+    unsigned parts_left; /* to stop */
+    void (*stopped)(void *arg);
+    void *stopped_arg;
+
+    struct metrics_series *zombies_recovered;
+    struct metrics_series *sync_seconds;
+    struct metrics_series *sweeps;
+};
+
+/* sync.c */
+int sync_begin(void *arg, struct command *ret_command);
+int sync_step(void *arg, const struct result *result, struct command *command);
+/* A full sync is wanted now: the source has told all its pods. */
+void sync_want_full(struct manager *manager);
+
+#endif

@@ -1,0 +1,214 @@
+/* test_picture.c - what a pod source has told, and what the store has still to hear of it. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+
+#include <cmocka.h>
+
+#include "manager/picture.h"
+
+struct fixture {
+    struct picture picture;
+    struct arena arena;
+};
+
+static int set_up(void **state)
+{
+    struct fixture *fixture = calloc(1, sizeof(*fixture));
+
+    assert_non_null(fixture);
+    picture_init(&fixture->picture, POD_SOURCE_KUBERNETES);
+    arena_init(&fixture->arena, 1024 * 1024);
+    *state = fixture;
+    return 0;
+}
+
+static int tear_down(void **state)
+{
+    struct fixture *fixture = *state;
+
+    picture_release(&fixture->picture);
+    arena_release(&fixture->arena);
+    free(fixture);
+    return 0;
+}
+
+static struct pod_seen seen_of(const char *name, const char *incarnation)
+{
+    return (struct pod_seen){
+        .name = name, .address = "10.0.0.1:8000", .incarnation = incarnation, .is_ready = true};
+}
+
+static void see(struct fixture *fixture, const char *name)
+{
+    struct pod_seen seen = seen_of(name, "uid:0");
+
+    assert_int_equal(picture_see(&fixture->picture, &seen), 0);
+}
+
+static void see_change(struct fixture *fixture, const char *name, const char *incarnation)
+{
+    struct pod_seen seen = seen_of(name, incarnation);
+
+    assert_int_equal(picture_see_change(&fixture->picture, &seen), 0);
+}
+
+/* The names of a copy, with commas. */
+static const char *copied(struct fixture *fixture)
+{
+    static char text[256];
+    struct pod_seen *pods;
+    size_t count;
+
+    text[0] = '\0';
+    assert_int_equal(picture_copy(&fixture->picture, &fixture->arena, &pods, &count), 0);
+    for (size_t i = 0; i < count; i++)
+        snprintf(text + strlen(text), sizeof(text) - strlen(text), "%s%s", i ? "," : "", pods[i].name);
+    return text;
+}
+
+/* The next change, as "seen NAME INCARNATION" or "gone NAME"; "" if there is none. */
+static const char *taken(struct fixture *fixture)
+{
+    static char text[256];
+    struct command command;
+
+    if (picture_take_change(&fixture->picture, &fixture->arena, &command) == 0)
+        return "";
+    if (command.type == COMMAND_POD_GONE) {
+        assert_int_equal(command.pod_gone.source, POD_SOURCE_KUBERNETES);
+        snprintf(text, sizeof(text), "gone %s", command.pod_gone.pod);
+    } else {
+        assert_int_equal(command.type, COMMAND_POD_SEEN);
+        assert_false(command.pod_seen.is_registration);
+        snprintf(text, sizeof(text), "seen %s %s", command.pod_seen.pod.name,
+                 command.pod_seen.pod.incarnation);
+    }
+    return text;
+}
+
+static void copy__has_all_pods_in_the_order_in_which_they_came(void **state)
+{
+    see(*state, "b");
+    see(*state, "a");
+    see(*state, "c");
+    see(*state, "b");
+    assert_string_equal(copied(*state), "b,a,c");
+    assert_int_equal(((struct fixture *)*state)->picture.count, 3);
+}
+
+static void copy__has_everything_that_was_told_of_a_pod(void **state)
+{
+    struct fixture *fixture = *state;
+    struct pod_seen seen = {.name = "a", .address = "h:1", .is_ready = true, .is_terminating = true};
+    struct pod_seen *pods;
+    size_t count;
+
+    see(fixture, "a");
+    assert_int_equal(picture_see(&fixture->picture, &seen), 0);
+    picture_find(&fixture->picture, "a")->hold_back = true;
+    assert_int_equal(picture_copy(&fixture->picture, &fixture->arena, &pods, &count), 0);
+    assert_int_equal(count, 1);
+    assert_string_equal(pods[0].address, "h:1");
+    assert_null(pods[0].incarnation);
+    assert_true(pods[0].is_ready && pods[0].is_terminating && pods[0].hold_back);
+    assert_int_equal(pods[0].source, POD_SOURCE_KUBERNETES);
+}
+
+static void list__forgets_what_it_does_not_name(void **state)
+{
+    struct fixture *fixture = *state;
+
+    see(fixture, "a");
+    see(fixture, "b");
+    picture_list_begin(&fixture->picture);
+    see(fixture, "b");
+    see(fixture, "c");
+    picture_list_end(&fixture->picture);
+    assert_string_equal(copied(fixture), "b,c");
+    assert_null(picture_find(&fixture->picture, "a"));
+    assert_int_equal(fixture->picture.count, 2);
+}
+
+static void changes__come_in_order_and_each_pod_once_with_its_newest_state(void **state)
+{
+    see_change(*state, "a", "1");
+    see_change(*state, "b", "1");
+    see_change(*state, "a", "2");
+    assert_string_equal(taken(*state), "seen a 2");
+    assert_string_equal(taken(*state), "seen b 1");
+    assert_string_equal(taken(*state), "");
+}
+
+static void gone__is_told_once_and_forgotten(void **state)
+{
+    struct fixture *fixture = *state;
+
+    see(fixture, "a");
+    picture_gone(&fixture->picture, "a");
+    picture_gone(&fixture->picture, "a");
+    picture_gone(&fixture->picture, "nobody");
+    assert_null(picture_find(&fixture->picture, "a"));
+    assert_string_equal(copied(fixture), "");
+    see(fixture, "a");
+    picture_gone(&fixture->picture, "a");
+    assert_string_equal(taken(fixture), "gone a");
+    assert_string_equal(taken(fixture), "");
+    assert_int_equal(fixture->picture.count, 0);
+}
+
+static void gone_and_back__is_told_as_the_new_one(void **state)
+{
+    struct fixture *fixture = *state;
+
+    see_change(fixture, "a", "1");
+    picture_gone(&fixture->picture, "a");
+    see_change(fixture, "a", "2");
+    assert_int_equal(fixture->picture.count, 1);
+    assert_string_equal(taken(fixture), "seen a 2");
+    assert_string_equal(taken(fixture), "");
+}
+
+static void copy__contains_the_changes_that_waited(void **state)
+{
+    struct fixture *fixture = *state;
+
+    see_change(fixture, "a", "1");
+    see_change(fixture, "b", "1");
+    picture_gone(&fixture->picture, "a");
+    assert_string_equal(copied(fixture), "b");
+    assert_string_equal(taken(fixture), "");
+}
+
+static void change__during_a_list_survives_it(void **state)
+{
+    struct fixture *fixture = *state;
+
+    picture_list_begin(&fixture->picture);
+    see(fixture, "a");
+    picture_list_end(&fixture->picture);
+    see_change(fixture, "b", "1");
+    picture_list_begin(&fixture->picture);
+    see(fixture, "a");
+    see(fixture, "b");
+    picture_list_end(&fixture->picture);
+    assert_string_equal(taken(fixture), "seen b uid:0");
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+#define TEST(name) cmocka_unit_test_setup_teardown(name, set_up, tear_down)
+        TEST(copy__has_all_pods_in_the_order_in_which_they_came),
+        TEST(copy__has_everything_that_was_told_of_a_pod),
+        TEST(list__forgets_what_it_does_not_name),
+        TEST(changes__come_in_order_and_each_pod_once_with_its_newest_state),
+        TEST(gone__is_told_once_and_forgotten),
+        TEST(gone_and_back__is_told_as_the_new_one),
+        TEST(copy__contains_the_changes_that_waited),
+        TEST(change__during_a_list_survives_it),
+    };
+
+    return cmocka_run_group_tests_name("picture", tests, NULL, NULL);
+}

@@ -152,14 +152,15 @@ def test_no_static_pods_at_all_must_be_meant(start_router, tmp_path, source):
     assert first.stop() == 0
     env = {"STATIC_PODS": None, "POD_SOURCE": source}
     second = start_router(env, data_dir=tmp_path / "data")
-    skipped = "no static pods are given: those in the store, if any, stay until the next sync"
-    wait_until(lambda: second.log_lines(skipped), "the first sync")
+    first_sync = "smart_router_sync_duration_seconds_count 1"
+    wait_until(lambda: first_sync in second.get("/metrics").text.splitlines(), "the first sync")
     assert second.get("/api/v1/pods").json()["total"] == 2
     assert second.get("/api/v1/call/CA1").status_code == 200
     assert second.stop() == 0
     third = start_router({**env, "RECONCILE_INTERVAL": "50ms"}, data_dir=tmp_path / "data")
     wait_until(lambda: third.get("/api/v1/pods").json()["total"] == 0, "the second sync")
-    assert len(third.log_lines(skipped)) == 1
+    synced = wait_until(lambda: third.log_lines("pods synced"), "it is logged")
+    assert [(line["source"], line["removed"]) for line in synced] == [("static", 2)]
 
 
 def test_expired_calls_are_ended_and_logged(start_router):

@@ -47,6 +47,7 @@ static const struct route api_routes[] = {
     {"DELETE", "/api/v1/merchants/{id}", api_merchant_remove, true},
     {"GET", "/api/v1/tiers", api_tiers, false},
     {"PUT", "/api/v1/tiers", api_tiers_set, true},
+    {"GET", "/api/v1/events", api_events, false},
 };
 
 int api_new(const struct api_settings *settings, struct store *store, struct metrics *metrics,
@@ -66,6 +67,8 @@ int api_new(const struct api_settings *settings, struct store *store, struct met
         err = instruments_new(metrics, &api->instruments);
     if (err == 0)
         err = gauges_new(metrics, &api->gauges);
+    if (err == 0)
+        err = watchers_new(settings->loop, store, &api->watchers);
     if (err < 0) {
         api_free(api);
         return err;
@@ -81,6 +84,7 @@ struct api *api_free(struct api *api)
     ws_url_free(api->ws_url);
     instruments_free(api->instruments);
     gauges_free(api->gauges);
+    watchers_free(api->watchers);
     free(api);
     return NULL;
 }
@@ -88,6 +92,7 @@ struct api *api_free(struct api *api)
 void api_set_stopping(struct api *api)
 {
     api->is_stopping = true;
+    watchers_stop(api->watchers);
 }
 
 void api_set_leader(struct api *api, bool is_leader, const char *leader)

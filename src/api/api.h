@@ -19,6 +19,7 @@ struct api_settings {
     const char *busy_message;
     const char *fallback_ws_url; /* "" if there is none */
     const char *identity;        /* this process's name: POD_NAME */
+    uv_loop_t *loop;             /* borrowed; NULL: no events can be watched */
 };
 
 int api_new(const struct api_settings *settings, struct store *store, struct metrics *metrics,
@@ -31,7 +32,7 @@ int api_serve(struct api *api, struct http_server *server) MUST_CHECK;
 /* Adds /metrics and the health routes only: for the listener on METRICS_PORT. */
 int api_serve_metrics(struct api *api, struct http_server *server) MUST_CHECK;
 
-/* On shutdown: /ready answers 503 from now on. */
+/* On shutdown: /ready answers 503 from now on, and who watches events is sent away. */
 void api_set_stopping(struct api *api);
 
 /* Who leads; shown in the status. */

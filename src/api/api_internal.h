@@ -8,6 +8,7 @@
 #define API_API_INTERNAL_H
 
 #include "api/api.h"
+#include "api/events.h"
 #include "api/gauges.h"
 #include "api/instruments.h"
 #include "api/ws_url.h"
@@ -29,6 +30,7 @@ struct api {
     struct metrics *metrics;
     struct instruments *instruments;
     struct gauges *gauges;
+    struct watchers *watchers;
     struct ws_url *ws_url;
     struct http_server *servers[API_SERVERS_MAX]; /* borrowed; not looked at once we are stopping */
     const char *server_names[API_SERVERS_MAX];
@@ -114,6 +116,7 @@ void api_merchant_remove(struct http_request *request, void *arg);
 void api_tiers(struct http_request *request, void *arg);
 void api_tiers_set(struct http_request *request, void *arg);
 void api_status(struct http_request *request, void *arg);
+void api_events(struct http_request *request, void *arg);
 void api_health(struct http_request *request, void *arg);
 void api_ready(struct http_request *request, void *arg);
 void api_metrics(struct http_request *request, void *arg);

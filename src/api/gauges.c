@@ -20,6 +20,7 @@ struct gauges {
     struct metrics_family *store_written;
     struct metrics_family *store_syncs;
     struct metrics_family *store_snapshots;
+    struct metrics_family *events_dropped;
     struct metrics_family *connections;
     struct metrics_family *refused;
     struct metrics_family *log_dropped;
@@ -61,6 +62,8 @@ static const struct {
      "Times that the store flushed its log to the disk.", NULL},
     {offsetof(struct gauges, store_snapshots), METRICS_COUNTER, "smart_router_store_snapshots_total",
      "Snapshots written by the store.", NULL},
+    {offsetof(struct gauges, events_dropped), METRICS_COUNTER, "smart_router_events_dropped_total",
+     "Events that were too many to be published.", NULL},
     {offsetof(struct gauges, connections), METRICS_GAUGE, "smart_router_http_connections",
      "Connections that are open.", listener_label},
     {offsetof(struct gauges, refused), METRICS_COUNTER, "smart_router_http_connections_refused_total",
@@ -142,6 +145,7 @@ void gauges_set_store(struct gauges *gauges, const struct store *store)
     gauge_set(gauges->store_written, NULL, (double)stats.written_bytes);
     gauge_set(gauges->store_syncs, NULL, (double)stats.syncs);
     gauge_set(gauges->store_snapshots, NULL, (double)stats.snapshots);
+    gauge_set(gauges->events_dropped, NULL, (double)stats.events_dropped);
 }
 
 void gauges_set_leader(struct gauges *gauges, bool is_leader)

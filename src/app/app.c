@@ -320,6 +320,7 @@ static int app_new_api(struct app *app)
         .busy_message = app->settings->busy_message,
         .fallback_ws_url = app->settings->fallback_ws_url,
         .identity = app->identity,
+        .loop = &app->loop,
     };
     int err = api_new(&settings, app->store, app->metrics, &app->api);
 
@@ -414,6 +415,8 @@ static int app_start(struct app *app)
     app_make_identity(app);
     err = app_open_store(app);
 
+    if (err == 0)
+        err = store_start_events(app->store, &app->loop, app->identity);
     if (err == 0)
         err = app_catch_signals(app);
     if (err == 0)

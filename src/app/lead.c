@@ -90,11 +90,21 @@ static int lead_settle(struct lead *lead)
     return 0;
 }
 
+/* Only who gains or loses the lead tells it: all the others see the same change. */
+static void lead_set_wanted(struct lead *lead, bool is_wanted)
+{
+    const struct event event = {.kind = is_wanted ? EVENT_LEADER_ELECTED : EVENT_LEADER_LOST};
+
+    if (lead->is_wanted != is_wanted)
+        store_publish(lead->store, &event);
+    lead->is_wanted = is_wanted;
+}
+
 static void lead_changed(void *arg, bool is_leader, const char *leader)
 {
     struct lead *lead = arg;
 
-    lead->is_wanted = is_leader;
+    lead_set_wanted(lead, is_leader);
     api_set_leader(lead->api, is_leader, leader);
     if (lead_settle(lead) < 0)
         log_error("the pool manager cannot be started");
@@ -111,7 +121,7 @@ static bool lead_may_act(void *arg, uint64_t *ret_fence)
 int lead_start(struct lead *lead)
 {
     if (!lead->link) {
-        lead->is_wanted = true;
+        lead_set_wanted(lead, true);
         api_set_leader(lead->api, true, lead->settings.election.identity);
         return lead_settle(lead);
     }
@@ -126,5 +136,6 @@ void lead_stop(struct lead *lead, void (*stopped)(void *arg), void *arg)
     lead->stopped = stopped;
     lead->stopped_arg = arg;
     lead->is_stopping = true;
+    lead_set_wanted(lead, false);
     (void)lead_settle(lead);
 }

@@ -7,7 +7,10 @@
 #ifndef STORE_STORE_H
 #define STORE_STORE_H
 
+#include <uv.h>
+
 #include "core/command.h"
+#include "store/event.h"
 
 struct store; /* opaque; the first member of every store's own struct */
 
@@ -33,6 +36,27 @@ int store_execute(struct store *store, const struct command *command, struct are
  */
 void store_on_ended(struct store *store, call_ended_fn fn, void *arg);
 
+/*
+ * From here on what the commands of this process do is published, for every process on the same store to see.
+ * `replica` names this process; copied. Without it nothing is published nor told. Before store_on_ended.
+ */
+int store_start_events(struct store *store, uv_loop_t *loop, const char *replica) MUST_CHECK;
+
+/*
+ * What no command does, such as a change of leaders. Copies the event; it is sent a little later, together
+ * with others. Nobody's work depends on it: what cannot be sent or is too much is dropped and counted.
+ */
+void store_publish(struct store *store, const struct event *event);
+
+/*
+ * Events of all processes, our own included, in the order in which they came; borrowed for the call. NULL and
+ * 0: from here on none is missed, which is not known before, nor while the store is out of reach.
+ */
+typedef void (*store_event_fn)(void *arg, const struct event_text *events, size_t count);
+
+/* Tells `fn`, from now on, never inside a call of this header; NULL: nobody any more, which costs least. */
+void store_on_event(struct store *store, store_event_fn fn, void *arg);
+
 struct store_health {
     bool is_ready;      /* would an allocation be answered now? */
     const char *name;   /* "embedded" or "redis" */
@@ -49,6 +73,7 @@ struct store_stats {
     uint64_t written_bytes;
     uint64_t syncs;
     uint64_t snapshots;
+    uint64_t events_dropped;
 };
 
 void store_stats(const struct store *store, struct store_stats *ret_stats);
@@ -60,6 +85,9 @@ void store_stats(const struct store *store, struct store_stats *ret_stats);
 typedef void (*store_closed_fn)(void *arg);
 void store_close(struct store *store, store_closed_fn closed, void *arg);
 
+/* `err` 0: the lines were sent to everybody who listens. -EACCES: that is forbidden here. */
+typedef void (*store_published_fn)(void *arg, int err);
+
 /* What a store implements. */
 struct store_ops {
     int (*execute)(struct store *store, const struct command *command, struct arena *arena,
@@ -68,10 +96,21 @@ struct store_ops {
     void (*health)(const struct store *store, struct store_health *ret_health);
     void (*stats)(const struct store *store, struct store_stats *ret_stats);
     void (*close)(struct store *store, store_closed_fn closed, void *arg);
+    /*
+     * For events, of a store that several processes share; else both are NULL. `publish` sends lines, copied,
+     * to all of them. While `listen` wants them, those that come are given to feed_received.
+     */
+    int (*publish)(struct store *store, struct slice lines, store_published_fn done, void *arg);
+    void (*listen)(struct store *store, bool is_wanted);
 };
+
+struct feed; /* see feed.h */
 
 struct store {
     const struct store_ops *ops;
+    struct feed *feed; /* NULL: no events */
+    store_closed_fn closed;
+    void *closed_arg;
 };
 
 #endif

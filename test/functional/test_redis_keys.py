@@ -5,12 +5,14 @@ that describes them.
 """
 
 import collections
+import time
 
 import pytest
 import redis_servers
 from conftest import wait_until
 
 CALLS = 1000
+PUBLISH_S = 0.1  # between two messages of one router
 POD_RECORD = '{"ready":true,"terminating":false,"held_until":0,"tier":"%s","source":"static",'
 
 FIVE_TIERS = """{"tiers": {"gold": {"type": "exclusive", "target": 1}, "standard": {"type": "exclusive", "target": 3},
@@ -187,14 +189,19 @@ def counted(server, router, path, bodies):
     INFO commandstats counts what scripts call as well. Who sent what is seen with MONITOR, at the same time.
     """
     client = server.client()
+    time.sleep(2 * PUBLISH_S)  # what was to be told before has been
     client.config_resetstat()
     monitor = redis_servers.Monitor(server)
+    start = time.monotonic()
     for body in bodies:
         answer = router.post(path, body)
         assert answer.status_code == 200, answer.text
     clients, inner = monitor.finish()
+    clients = collections.Counter(clients)
+    # Events go out together: not per call, but so many times in a second at most.
+    assert 0 < clients.pop("PUBLISH", 0) <= 1 + (time.monotonic() - start) / PUBLISH_S
     stats = {name.removeprefix("cmdstat_"): row["calls"] for name, row in client.info("commandstats").items()}
-    return stats, collections.Counter(clients), collections.Counter(inner)
+    return stats, clients, collections.Counter(inner)
 
 
 @pytest.mark.parametrize("has_port", [True, False], ids=["tcp", "unix"])

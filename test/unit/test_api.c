@@ -157,6 +157,24 @@ void http_respond_error(struct http_request *request, int status, const char *me
     http_respond(request, status, "application/json", slice_of(message));
 }
 
+/* Streams need a loop, which this server has not: see functional/test_events.py. */
+void http_stream_begin(struct http_request *request UNUSED, int status UNUSED,
+                       const char *content_type UNUSED, void (*on_close)(void *arg) UNUSED, void *arg UNUSED)
+{
+    fail();
+}
+
+int http_stream_write(struct http_request *request UNUSED, struct slice data UNUSED)
+{
+    fail();
+    return -EPIPE;
+}
+
+void http_stream_end(struct http_request *request UNUSED)
+{
+    fail();
+}
+
 /* The store that a test tells what to answer. */
 struct fake_store {
     struct store store;

@@ -28,6 +28,7 @@ static bool adapter_hears_unasked(const struct adapter *adapter)
     char byte;
 
     return adapter_is_connected(adapter) && !adapter->context->replies.head &&
+           !(adapter->context->c.flags & REDIS_SUBSCRIBED) &&
            recv(adapter->context->c.fd, &byte, 1, MSG_PEEK | MSG_DONTWAIT) > 0;
 }
 

@@ -73,9 +73,9 @@ int redis_link_new(uv_loop_t *loop, const struct redis_link_settings *settings,
                    struct redis_link **ret_link) MUST_CHECK;
 
 /*
- * A second way to the same Redis, of its own, that only listens: what is published on `channel`, which is borrowed
- * and must stay, goes to `on_message`. It reconnects by itself, and data NULL comes again then. It takes no
- * requests; close it before the first.
+ * A second way to the same Redis, of its own, that only listens: what is published on `channel`, which is
+ * borrowed and must stay, goes to `on_message`. It reconnects by itself, and data NULL comes again then. It
+ * takes no requests.
  */
 int redis_link_subscribe(const struct redis_link *link, const char *channel, redis_message_fn on_message,
                          void *arg, struct redis_link **ret_link) MUST_CHECK;

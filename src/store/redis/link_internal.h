@@ -5,6 +5,7 @@
  *   session.c   from no connection to one that is ready, and back
  *   request.c   what becomes of a request: answers, errors, deadlines
  *   wait.c      WAIT, one for all who wait
+ *   subscribe.c a link that only listens
  */
 #ifndef STORE_REDIS_LINK_INTERNAL_H
 #define STORE_REDIS_LINK_INTERNAL_H
@@ -147,6 +148,7 @@ struct redis_link {
     bool must_be_master; /* ask for its ROLE: sentinels say so, or READONLY was heard */
     bool is_cluster;     /* MOVED was heard */
     bool is_waiting;     /* a WAIT is under way */
+    bool is_subscribed;  /* a link that only listens has told that it does */
 };
 
 /* link.c */
@@ -183,6 +185,11 @@ int request_report(struct redis_link *link, const char *text);
 void requests_resend_parked(struct redis_link *link);
 void requests_fail_parked(struct redis_link *link);
 void requests_overdue(uv_timer_t *timer);
+
+/* subscribe.c: for links with a channel */
+void subscription_start(struct redis_link *link);
+void subscription_tick(struct redis_link *link);
+void subscription_heard(void *arg, struct slice message);
 
 /* wait.c */
 void waiters_send(struct redis_link *link);

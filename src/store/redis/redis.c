@@ -287,15 +287,16 @@ static void redis_free(struct redis_store *store)
     free(store->bad_tiers);
     free(store->prefix);
     free(store->key);
+    free(store->channel);
     free(store);
 }
 
-static void redis_closed_one(struct redis_store *store)
+void redis_closed_one(struct redis_store *store)
 {
     store_closed_fn closed = store->closed;
     void *arg = store->closed_arg;
 
-    if (--store->open_handles > 0)
+    if (--store->open_handles > 0 || !store->is_link_closed)
         return;
     redis_free(store);
     closed(arg);
@@ -316,7 +317,8 @@ static void redis_close_now(struct redis_store *store)
     if (store->is_link_closed)
         return;
     store->is_link_closed = true;
-    store->open_handles = 3;
+    store->open_handles += 3;
+    redis_listen(&store->store, false);
     uv_close((uv_handle_t *)&store->refresh, redis_handle_closed);
     uv_close((uv_handle_t *)&store->defer, redis_handle_closed);
     redis_link_close(store->link, redis_link_closed, store);
@@ -346,6 +348,8 @@ static const struct store_ops redis_ops = {
     .health = redis_health,
     .stats = redis_stats,
     .close = redis_close,
+    .publish = redis_publish,
+    .listen = redis_listen,
 };
 
 static void redis_changed(void *arg, bool is_up)
@@ -384,9 +388,11 @@ static int redis_init(struct redis_store *store, const struct redis_settings *se
     refusals_init(&store->refusals);
     store->prefix = strdup(settings->key_prefix);
     store->key = malloc(size);
-    if (!store->prefix || !store->key)
+    store->channel = malloc(size);
+    if (!store->prefix || !store->key || !store->channel)
         return -ENOMEM;
     snprintf(store->key, size, "%scalls:active", settings->key_prefix);
+    snprintf(store->channel, size, "%sevents", settings->key_prefix);
     return tier_cache_new(text, text ? strlen(text) : 0, &store->seed, error, sizeof(error));
 }
 

@@ -73,6 +73,11 @@ struct redis_store {
     struct list deferred; /* answered without asking Redis, but not inside the call */
     uv_timer_t defer;
 
+    char *channel;
+    struct redis_link *events; /* listens to the channel while somebody wants to hear; else NULL */
+    store_published_fn published;
+    void *published_arg;
+
     bool is_closing;
     bool is_link_closed;
     int open_handles;
@@ -135,6 +140,13 @@ int operation_unexpected(const struct operation *operation);
 
 /* With the answer to its script. */
 void operation_answered(void *arg, int err, const redisReply *reply);
+
+/* One of what store->open_handles counts is gone. */
+void redis_closed_one(struct redis_store *store);
+
+/* events.c */
+int redis_publish(struct store *store, struct slice lines, store_published_fn done, void *arg) MUST_CHECK;
+void redis_listen(struct store *store, bool is_wanted);
 
 /* turn.c */
 bool turn_takes(enum command_type type);

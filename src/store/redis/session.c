@@ -210,8 +210,10 @@ static void session_tick(uv_timer_t *timer)
     struct redis_link *link = timer->data;
     const struct slice ping[] = {SLICE("PING")};
 
-    if (wire_is_idle(link->wire) && uv_now(link->loop) - link->heard_ms >= LINK_TICK_MS &&
-        request_internal(link, ping, 1, session_pinged, link))
+    if (link->settings.channel)
+        subscription_tick(link);
+    else if (wire_is_idle(link->wire) && uv_now(link->loop) - link->heard_ms >= LINK_TICK_MS &&
+             request_internal(link, ping, 1, session_pinged, link))
         log_debug("no memory for a PING");
     if (link->sentinels && !sentinels_is_asking(link->sentinels))
         sentinels_ask(link->sentinels);
@@ -226,10 +228,17 @@ static void session_up(struct redis_link *link)
     link->up_since_ms = uv_now(link->loop);
     link->heard_ms = link->up_since_ms;
     link->detail[0] = '\0';
-    log_info("redis is connected", log_str("server", address_text(&link->target, text, sizeof(text))));
+    address_text(&link->target, text, sizeof(text));
+    if (link->settings.channel)
+        log_debug("redis is connected for events", log_str("server", text));
+    else
+        log_info("redis is connected", log_str("server", text));
     uv_timer_start(&link->phase, session_tick, LINK_TICK_MS, LINK_TICK_MS);
     requests_resend_parked(link);
-    if (link->is_cluster && request_internal(link, slots, ARRAY_LEN(slots), session_nodes_answered, link))
+    if (link->settings.channel)
+        subscription_start(link);
+    else if (link->is_cluster &&
+             request_internal(link, slots, ARRAY_LEN(slots), session_nodes_answered, link))
         log_debug("no memory to ask for the nodes of the cluster");
     link_wake(link);
 }
@@ -358,8 +367,9 @@ static void session_timed_out(uv_timer_t *timer)
 
 static void session_connect(struct redis_link *link)
 {
-    const struct wire_hooks hooks = {session_wire_opened, session_wire_lost, session_wire_dirty,
-                                     session_wire_freed, link};
+    const struct wire_hooks hooks = {
+        session_wire_opened, session_wire_lost, session_wire_dirty, session_wire_freed, link,
+        subscription_heard};
 
     assert(!link->wire);
     link->state = LINK_CONNECTING;

@@ -5,6 +5,7 @@
 #include <stdlib.h>
 
 #include "store/redis/adapter.h"
+#include "store/redis/resp.h"
 
 enum {
     WIRE_ADDRESSES_MAX = 8,
@@ -281,6 +282,40 @@ int wire_send(struct wire *wire, const char *command, size_t len, struct wire_re
         return wire->context->c.flags & (REDIS_DISCONNECTING | REDIS_FREEING) ? -ENOTCONN : -ENOMEM;
     list_append(&wire->requests, &request->link);
     return 0;
+}
+
+static void wire_heard(redisAsyncContext *context UNUSED, void *arg_reply, void *arg)
+{
+    const redisReply *reply = arg_reply;
+    struct wire *wire = arg;
+
+    /* "message", channel, text; or "subscribe", channel, count. */
+    if (!reply || wire->is_gone || reply->type != REDIS_REPLY_ARRAY || reply->elements != 3 ||
+        reply->element[0]->type != REDIS_REPLY_STRING)
+        return;
+    if (reply->element[2]->type == REDIS_REPLY_STRING)
+        wire->hooks.heard(wire->hooks.arg, (struct slice){reply->element[2]->str, reply->element[2]->len});
+    else if (strcmp(reply->element[0]->str, "subscribe") == 0)
+        wire->hooks.heard(wire->hooks.arg, (struct slice){NULL, 0});
+}
+
+int wire_subscribe(struct wire *wire, const char *channel)
+{
+    const struct slice args[] = {SLICE("SUBSCRIBE"), slice_of(channel)};
+    size_t len = resp_size(args, ARRAY_LEN(args));
+    char *command;
+    int rc;
+
+    assert(wire->hooks.heard && list_is_empty(&wire->requests));
+    if (wire->is_gone || !wire->is_open || !wire->context)
+        return -ENOTCONN;
+    command = malloc(len + 1);
+    if (!command)
+        return -ENOMEM;
+    *resp_write(command, args, ARRAY_LEN(args)) = '\0';
+    rc = redisAsyncFormattedCommand(wire->context, wire_heard, wire, command, len);
+    free(command);
+    return rc == REDIS_OK ? 0 : -ENOMEM;
 }
 
 void wire_flush(struct wire *wire)

@@ -30,6 +30,9 @@ struct wire_hooks {
         void *arg); /* call wire_flush before the loop waits; may come inside wire_open and wire_send */
     void (*freed)(void *arg); /* nothing of the wire is left on the loop */
     void *arg;
+    /* After wire_subscribe: a message, or data NULL: subscribed. Borrowed for the call. May be NULL before.
+     */
+    void (*heard)(void *arg, struct slice message);
 };
 
 /*
@@ -47,6 +50,12 @@ bool wire_is_resolving(const struct wire *wire);
  * unless it is open; -ENOMEM.
  */
 int wire_send(struct wire *wire, const char *command, size_t len, struct wire_request *request) MUST_CHECK;
+
+/*
+ * From now on the wire hears what is published on the channel, and nothing more may be sent but this again.
+ * 0; -ENOTCONN; -ENOMEM.
+ */
+int wire_subscribe(struct wire *wire, const char *channel) MUST_CHECK;
 
 /* Nothing that was sent is without an answer. */
 bool wire_is_idle(const struct wire *wire);

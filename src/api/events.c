@@ -1,0 +1,194 @@
+#include "api/events.h"
+
+#include <stdlib.h>
+
+#include "api/api_internal.h"
+#include "base/list.h"
+
+enum {
+    WATCHERS_MAX = 64,
+    WATCHERS_ALIVE_MS = 15000, /* how often something is sent, so that proxies and clients know it lives */
+    WATCHERS_TEXT_MAX = HTTP_STREAM_BUFFER_MAX, /* of one telling */
+};
+
+/* Clients come back a second after they lost us. */
+#define WATCHERS_HELLO "retry: 1000\n\n"
+/* Events flow from here on: what is to be known beside them should be asked for now. */
+#define WATCHERS_LISTENING "event: listening\ndata: {\"event\":\"listening\"}\n\n"
+#define WATCHERS_ALIVE ":\n\n"
+
+struct watchers {
+    uv_loop_t *loop;
+    struct store *store;
+    uv_timer_t alive; /* made for the first watcher */
+    struct list list;
+    size_t count; /* also of those that are on their way out */
+    struct strbuf text;
+    bool has_timer;
+    bool is_listening;
+    bool is_stopped;
+};
+
+/* In its request's arena. */
+struct watcher {
+    struct list link; /* alone once its stream has ended */
+    struct watchers *watchers;
+    struct http_request *request;
+};
+
+int watchers_new(uv_loop_t *loop, struct store *store, struct watchers **ret_watchers)
+{
+    struct watchers *watchers = calloc(1, sizeof(*watchers));
+
+    if (!watchers)
+        return -ENOMEM;
+    watchers->loop = loop;
+    watchers->store = store;
+    watchers->is_stopped = !loop;
+    list_init(&watchers->list);
+    strbuf_init(&watchers->text, NULL, WATCHERS_TEXT_MAX);
+    *ret_watchers = watchers;
+    return 0;
+}
+
+struct watchers *watchers_free(struct watchers *watchers)
+{
+    if (!watchers)
+        return NULL;
+    assert(watchers->count == 0);
+    strbuf_release(&watchers->text);
+    free(watchers);
+    return NULL;
+}
+
+/* Its end comes when what it was sent is with the kernel; if it does not read, after HTTP_WRITE_TIMEOUT. */
+static void watcher_end(struct watcher *watcher)
+{
+    list_remove(&watcher->link);
+    http_stream_end(watcher->request);
+}
+
+static void watcher_write(struct watcher *watcher, struct slice text)
+{
+    int err = http_stream_write(watcher->request, text);
+
+    if (err == -EAGAIN)
+        api_log_request(watcher->request, LOG_WARN, "a watcher of events reads too slowly", 200, NULL);
+    if (err)
+        watcher_end(watcher);
+}
+
+static void watchers_write(struct watchers *watchers, struct slice text)
+{
+    struct list *next;
+
+    for (struct list *at = watchers->list.next; at != &watchers->list; at = next) {
+        next = at->next;
+        watcher_write(LIST_ENTRY(at, struct watcher, link), text);
+    }
+}
+
+static void put_event(struct strbuf *text, const struct event_text *event)
+{
+    APPEND_LITERAL(text, "event: ");
+    strbuf_append(text, event->kind.data, event->kind.len);
+    APPEND_LITERAL(text, "\nid: ");
+    strbuf_append(text, event->id.data, event->id.len);
+    APPEND_LITERAL(text, "\ndata: ");
+    strbuf_append(text, event->json.data, event->json.len);
+    APPEND_LITERAL(text, "\n\n");
+}
+
+static void watchers_told(void *arg, const struct event_text *events, size_t count)
+{
+    struct watchers *watchers = arg;
+
+    if (count == 0) {
+        watchers->is_listening = true;
+        watchers_write(watchers, SLICE(WATCHERS_LISTENING));
+        return;
+    }
+    strbuf_reset(&watchers->text);
+    for (size_t i = 0; i < count; i++)
+        put_event(&watchers->text, &events[i]);
+    /* Without memory they cannot be told, so those who watch must learn that they have missed something. */
+    watchers_write(watchers, strbuf_failed(&watchers->text) ? SLICE(WATCHERS_LISTENING)
+                                                            : strbuf_slice(&watchers->text));
+}
+
+static void watchers_alive(uv_timer_t *timer)
+{
+    watchers_write(timer->data, SLICE(WATCHERS_ALIVE));
+}
+
+static void watcher_closed(void *arg)
+{
+    struct watcher *watcher = arg;
+    struct watchers *watchers = watcher->watchers;
+
+    list_remove(&watcher->link);
+    if (--watchers->count > 0)
+        return;
+    watchers->is_listening = false;
+    store_on_event(watchers->store, NULL, NULL);
+    if (!watchers->is_stopped)
+        uv_timer_stop(&watchers->alive);
+}
+
+static void watchers_start(struct watchers *watchers)
+{
+    if (!watchers->has_timer) {
+        watchers->has_timer = true;
+        uv_timer_init(watchers->loop, &watchers->alive);
+        watchers->alive.data = watchers;
+    }
+    uv_timer_start(&watchers->alive, watchers_alive, WATCHERS_ALIVE_MS, WATCHERS_ALIVE_MS);
+    store_on_event(watchers->store, watchers_told, watchers);
+}
+
+void watchers_add(struct watchers *watchers, struct http_request *request)
+{
+    struct watcher *watcher;
+
+    if (watchers->is_stopped || watchers->count >= WATCHERS_MAX) {
+        http_response_header(request, "Retry-After", "1");
+        http_respond_error(request, 503, watchers->is_stopped ? "shutting down" : "too many watch already");
+        return;
+    }
+    watcher = arena_alloc(http_request_arena(request), sizeof(*watcher));
+    if (!watcher) {
+        api_reply_no_memory(request);
+        return;
+    }
+    *watcher = (struct watcher){.watchers = watchers, .request = request};
+    list_init(&watcher->link);
+    list_append(&watchers->list, &watcher->link);
+    http_response_header(request, "Cache-Control", "no-cache");
+    http_response_header(request, "X-Accel-Buffering", "no"); /* nginx would hold events back */
+    http_stream_begin(request, 200, "text/event-stream", watcher_closed, watcher);
+    if (watchers->count++ == 0)
+        watchers_start(watchers);
+    watcher_write(watcher,
+                  watchers->is_listening ? SLICE(WATCHERS_HELLO WATCHERS_LISTENING) : SLICE(WATCHERS_HELLO));
+}
+
+void watchers_stop(struct watchers *watchers)
+{
+    if (watchers->is_stopped)
+        return;
+    watchers->is_stopped = true;
+    while (!list_is_empty(&watchers->list))
+        watcher_end(LIST_ENTRY(watchers->list.next, struct watcher, link));
+    if (watchers->has_timer)
+        uv_close((uv_handle_t *)&watchers->alive, NULL);
+}
+
+void api_events(struct http_request *request, void *arg)
+{
+    const struct api *api = arg;
+
+    if (slice_equals(http_request_method(request), "HEAD"))
+        http_respond(request, 200, "text/event-stream", SLICE(""));
+    else
+        watchers_add(api->watchers, request);
+}

@@ -1,0 +1,51 @@
+#include "store/redis/link_internal.h"
+
+#include "base/log.h"
+
+int redis_link_subscribe(const struct redis_link *link, const char *channel, redis_message_fn on_message,
+                         void *arg, struct redis_link **ret_link)
+{
+    struct redis_link_settings settings = link->settings;
+
+    assert(channel && on_message);
+    settings.on_change = NULL;
+    settings.on_turn = NULL;
+    settings.channel = channel;
+    settings.on_message = on_message;
+    settings.on_message_arg = arg;
+    return redis_link_new(link->loop, &settings, ret_link);
+}
+
+void subscription_start(struct redis_link *link)
+{
+    link->is_subscribed = false;
+    if (wire_subscribe(link->wire, link->settings.channel))
+        log_debug("no memory to subscribe"); /* the next tick tries again */
+}
+
+void subscription_heard(void *arg, struct slice message)
+{
+    struct redis_link *link = arg;
+
+    link->heard_ms = uv_now(link->loop);
+    if (link->state != LINK_UP || (!message.data && link->is_subscribed))
+        return;
+    link->is_subscribed = true;
+    link->settings.on_message(link->settings.on_message_arg, message);
+}
+
+/*
+ * A subscriber may send next to nothing. To subscribe once more changes nothing and is answered: it does what
+ * PING does elsewhere.
+ */
+void subscription_tick(struct redis_link *link)
+{
+    uint64_t silent_ms = uv_now(link->loop) - link->heard_ms;
+
+    if (silent_ms >= LINK_TICK_MS + max_u64(link->settings.timeout_ms, LINK_TICK_MS)) {
+        session_fail(link, "no answer to SUBSCRIBE");
+        return;
+    }
+    if (silent_ms >= LINK_TICK_MS && wire_subscribe(link->wire, link->settings.channel))
+        log_debug("no memory to subscribe");
+}

@@ -1,0 +1,338 @@
+#include "k8s/client.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+
+#include "base/clock.h"
+#include "k8s/client_internal.h"
+
+enum {
+    K8S_REQUESTS_MAX = 64,
+    K8S_RETRY_AFTER_MAX_S = 3600,
+    K8S_BURST_KEEP_MAX = 256 * 1024, /* a larger buffer of a stream is given back */
+};
+
+/* ---- the end of everything ---- */
+
+static void client_free(struct k8s_client *client)
+{
+    token_release(&client->token);
+    curl_slist_free_all(client->connect_to);
+    free(client->host_header);
+    free(client->base_url);
+    free(client);
+    curl_global_cleanup();
+}
+
+/* One of the things that libuv or libcurl held is gone. */
+static void client_let_go(struct k8s_client *client)
+{
+    void (*closed)(void *arg) = client->closed;
+    void *arg = client->closed_arg;
+
+    assert(client->open > 0);
+    client->open--;
+    if (client->open > 0)
+        return;
+    assert(client->is_closing);
+    client_free(client);
+    closed(arg);
+}
+
+/* ---- lanes ---- */
+
+static void lane_closed(void *arg)
+{
+    struct lane *lane = arg;
+    struct k8s_client *client = lane->client;
+
+    free(lane);
+    client_let_go(client);
+}
+
+static void lane_close_if_done(struct lane *lane)
+{
+    if (!lane->is_retired || lane->requests > 0 || !lane->curl)
+        return;
+    curl_loop_close(TAKE(lane->curl), lane_closed, lane);
+}
+
+static void lane_retire(struct lane *lane)
+{
+    if (lane->client->lane == lane)
+        lane->client->lane = NULL;
+    lane->is_retired = true;
+    lane_close_if_done(lane);
+}
+
+static void client_turn(void *arg);
+
+static int client_get_lane(struct k8s_client *client, struct lane **ret_lane)
+{
+    struct lane *lane = client->lane;
+    int rc;
+
+    if (!lane) {
+        lane = calloc(1, sizeof(*lane));
+        if (!lane)
+            return -ENOMEM;
+        lane->client = client;
+        rc = curl_loop_new(client->loop, client_turn, lane, &lane->curl);
+        if (rc < 0) {
+            free(lane);
+            return rc;
+        }
+        client->lane = lane;
+        client->open++;
+    }
+    *ret_lane = lane;
+    return 0;
+}
+
+/* ---- requests ---- */
+
+static void on_request_closed(uv_handle_t *handle)
+{
+    struct k8s_request *request = handle->data;
+    struct k8s_client *client = request->client;
+
+    request_free(request);
+    client_let_go(client);
+}
+
+/*
+ * Takes the request out of everything; it stays in memory until the end of this turn, so that whoever is
+ * using it or its bytes right now may go on.
+ */
+static void request_end(struct k8s_request *request)
+{
+    struct lane *lane = request->lane;
+
+    assert(lane);
+    curl_loop_remove(lane->curl, request->easy);
+    curl_easy_cleanup(TAKE(request->easy));
+    list_remove(&request->link);
+    list_remove(&request->fresh_link);
+    request->lane = NULL;
+    request->client->request_count--;
+    uv_close((uv_handle_t *)&request->timer, on_request_closed);
+    lane->requests--;
+    lane_close_if_done(lane);
+}
+
+static uint64_t retry_after_ms(CURL *easy)
+{
+    curl_off_t seconds = 0;
+
+    if (curl_easy_getinfo(easy, CURLINFO_RETRY_AFTER, &seconds) != CURLE_OK || seconds <= 0)
+        return 0;
+    return min_u64((uint64_t)seconds, K8S_RETRY_AFTER_MAX_S) * 1000;
+}
+
+/* The sentence is in request->error already. */
+static void request_finish(struct k8s_request *request, int err)
+{
+    struct k8s_answer answer = {.err = err, .error = err ? request->error : NULL};
+    long status = 0;
+
+    (void)curl_easy_getinfo(request->easy, CURLINFO_RESPONSE_CODE, &status);
+    answer.status = (int)status;
+    answer.retry_after_ms = retry_after_ms(request->easy);
+    answer.body = request->is_streaming ? SLICE("") : strbuf_slice(&request->body);
+    if (status == 401)
+        token_drop(&request->client->token);
+    request_end(request);
+    request->done(request->arg, &answer);
+}
+
+static void on_timeout(uv_timer_t *timer)
+{
+    struct k8s_request *request = timer->data;
+    uint64_t waited_ms = request->is_streaming ? request->stall_ms : request->timeout_ms;
+
+    request_say(request,
+                request->is_streaming ? "nothing has come for %llu ms" : "no whole answer within %llu ms",
+                (unsigned long long)waited_ms);
+    lane_retire(request->lane);
+    request_finish(request, -ETIMEDOUT);
+}
+
+void client_restart_timer(struct k8s_request *request, uint64_t timeout_ms)
+{
+    if (timeout_ms > 0)
+        uv_timer_start(&request->timer, on_timeout, timeout_ms, 0);
+    else
+        uv_timer_stop(&request->timer);
+}
+
+/* The callback may cancel the request, or any other, or close the client: nothing is touched after it. */
+static void request_tell_data(struct k8s_request *request)
+{
+    struct slice data = strbuf_slice(&request->body);
+    struct strbuf told = request->body;
+
+    /* The bytes are the stream's no more: what comes next must not be mixed up with what was told. */
+    if (request->body.room > K8S_BURST_KEEP_MAX) {
+        strbuf_init(&request->body, NULL, K8S_BURST_MAX);
+        request->on_data(request->arg, data);
+        strbuf_release(&told);
+        return;
+    }
+    request->body.len = 0;
+    request->on_data(request->arg, data);
+}
+
+/* libcurl has worked and is off the stack: tell what came, then what has ended. */
+static void client_turn(void *arg)
+{
+    struct lane *lane = arg;
+    struct k8s_client *client = lane->client;
+    struct k8s_request *request;
+    struct list *link;
+    CURLcode code;
+    CURL *easy;
+
+    while (!list_is_empty(&client->fresh)) {
+        link = client->fresh.next;
+        list_remove(link);
+        request_tell_data(LIST_ENTRY(link, struct k8s_request, fresh_link));
+    }
+    while (lane->curl && (easy = curl_loop_next_done(lane->curl, &code))) {
+        curl_easy_getinfo(easy, CURLINFO_PRIVATE, (char **)&request);
+        request_finish(request, request_failure(request, code));
+    }
+}
+
+int k8s_client_send(struct k8s_client *client, const struct k8s_request_spec *spec, k8s_done_fn done,
+                    void *arg, struct k8s_request **ret_request)
+{
+    struct k8s_request *request = NULL;
+    struct lane *lane = NULL;
+    int rc;
+
+    assert(!client->is_closing);
+    assert(spec->path[0] == '/');
+    assert(spec->timeout_ms > 0);
+    if (client->request_count >= K8S_REQUESTS_MAX)
+        return -EBUSY;
+    rc = client_get_lane(client, &lane);
+    if (rc < 0)
+        return rc;
+    rc = request_new(client, spec, token_get(&client->token, clock_elapsed_ms()), &request);
+    if (rc < 0)
+        return rc;
+    rc = curl_loop_add(lane->curl, request->easy);
+    if (rc < 0) {
+        request_free(request);
+        return rc;
+    }
+    request->done = done;
+    request->arg = arg;
+    request->lane = lane;
+    lane->requests++;
+    client->request_count++;
+    client->open++;
+    list_append(&client->requests, &request->link);
+    uv_timer_init(client->loop, &request->timer);
+    request->timer.data = request;
+    client_restart_timer(request, spec->timeout_ms);
+    if (ret_request)
+        *ret_request = request;
+    return 0;
+}
+
+void k8s_request_cancel(struct k8s_request *request)
+{
+    request_end(request);
+}
+
+/* ---- the client ---- */
+
+static void on_client_closed(uv_handle_t *handle)
+{
+    client_let_go(handle->data);
+}
+
+void k8s_client_close(struct k8s_client *client, void (*closed)(void *arg), void *arg)
+{
+    assert(!client->is_closing);
+    client->is_closing = true;
+    client->closed = closed;
+    client->closed_arg = arg;
+    while (!list_is_empty(&client->requests))
+        k8s_request_cancel(LIST_ENTRY(client->requests.next, struct k8s_request, link));
+    if (client->lane)
+        lane_retire(client->lane);
+    uv_close((uv_handle_t *)&client->handle, on_client_closed);
+}
+
+/*
+ * libcurl verifies the name that stands in the URL. So the name that the certificate has goes there, and the
+ * real address into where to connect to and into the Host header.
+ */
+static int client_set_tls_name(struct k8s_client *client, CURLU *url)
+{
+    const char *name = client->config->tls_server_name;
+    char *host = NULL, *port = NULL, *path = NULL, *connect_to = NULL;
+    int rc = -ENOMEM;
+
+    if (curl_url_get(url, CURLUPART_HOST, &host, 0) == CURLUE_OK &&
+        curl_url_get(url, CURLUPART_PORT, &port, CURLU_DEFAULT_PORT) == CURLUE_OK &&
+        curl_url_get(url, CURLUPART_PATH, &path, 0) == CURLUE_OK &&
+        asprintf(&client->base_url, "https://%s:%s%s", name, port, strcmp(path, "/") == 0 ? "" : path) > 0 &&
+        asprintf(&client->host_header, "%s:%s", host, port) > 0 &&
+        asprintf(&connect_to, "%s:%s:%s:%s", name, port, host, port) > 0)
+        client->connect_to = curl_slist_append(NULL, connect_to);
+    if (client->connect_to)
+        rc = 0;
+    free(connect_to);
+    curl_free(host);
+    curl_free(port);
+    curl_free(path);
+    return rc;
+}
+
+static int client_set_url(struct k8s_client *client)
+{
+    CURLU *url;
+    int rc = -ENOMEM;
+
+    if (!client->config->tls_server_name) {
+        client->base_url = strdup(client->config->server);
+        return client->base_url ? 0 : -ENOMEM;
+    }
+    url = curl_url();
+    if (url && curl_url_set(url, CURLUPART_URL, client->config->server, 0) == CURLUE_OK)
+        rc = client_set_tls_name(client, url);
+    curl_url_cleanup(url);
+    return rc;
+}
+
+int k8s_client_new(uv_loop_t *loop, const struct k8s_config *config, struct k8s_client **ret_client)
+{
+    struct k8s_client *client;
+    int rc;
+
+    if (curl_global_init(CURL_GLOBAL_DEFAULT) != CURLE_OK)
+        return -ENOMEM;
+    client = calloc(1, sizeof(*client));
+    if (!client) {
+        curl_global_cleanup();
+        return -ENOMEM;
+    }
+    client->loop = loop;
+    client->config = config;
+    list_init(&client->requests);
+    list_init(&client->fresh);
+    token_init(&client->token, config);
+    rc = client_set_url(client);
+    if (rc < 0) {
+        client_free(client);
+        return rc;
+    }
+    uv_idle_init(loop, &client->handle);
+    client->handle.data = client;
+    client->open = 1;
+    *ret_client = client;
+    return 0;
+}

@@ -1,0 +1,30 @@
+/*
+ * refusal.h - the Status object with which the API server refuses: as the body of an answer or in an ERROR
+ * event.
+ */
+#ifndef K8S_REFUSAL_H
+#define K8S_REFUSAL_H
+
+#include <cjson/cJSON.h>
+
+#include "base/base.h"
+
+enum {
+    K8S_REFUSAL_REASON_MAX = 63,
+    K8S_REFUSAL_MESSAGE_MAX = 511,
+    K8S_REFUSAL_RETRY_MAX_S = 600,
+};
+
+struct k8s_refusal {
+    int code;                                  /* as HTTP's; 0: it does not say */
+    char reason[K8S_REFUSAL_REASON_MAX + 1];   /* "Expired"; longer ones are cut */
+    char message[K8S_REFUSAL_MESSAGE_MAX + 1]; /* a sentence for the log; longer ones are cut */
+    bool is_version_too_large;                 /* the server's picture is older than the version asked for */
+    uint64_t retry_after_ms;                   /* 0: it does not ask for it */
+};
+
+/* Never fails: what is not a Status gives an empty one. */
+void k8s_refusal_read(const cJSON *object, struct k8s_refusal *ret_refusal);
+void k8s_refusal_parse(struct slice text, struct k8s_refusal *ret_refusal);
+
+#endif

@@ -37,7 +37,7 @@ test: ## build, then run all unit and functional tests
 asan: ## the same tests under AddressSanitizer and UBSan, in build-asan/
 	@scripts/deps build test
 	@scripts/with-tests build-asan $(SETUP) $(SANITIZE)
-	@scripts/run-tests build-asan
+	@REPLICAS_SECONDS=$${REPLICAS_SECONDS:-20} scripts/run-tests build-asan
 
 lint: ## formatting, static analysis, layers, banned functions, generated docs
 	@scripts/deps build test lint
@@ -56,7 +56,7 @@ bench: ## compare with nginx and redis-benchmark; prints tables, writes build/be
 	@$(PYTHON) bench/run.py
 	@$(PYTHON) bench/redis_store.py
 
-soak: ## the long campaigns: 10,000,000 simulated operations, 200 rounds of kill -9
+soak: ## the long campaigns: 10,000,000 simulated operations, 200 rounds of kill -9, four routers for 10 minutes
 	@scripts/deps build test
 	@scripts/with-tests build $(SETUP)
 	@scripts/soak build

@@ -30,6 +30,7 @@ class History:
         self.outcomes = collections.Counter()
         self.oddities = []  # answers that no router may give
         self.slowest_s = 0
+        self.under_way = {}  # client -> when it sent what it waits for
         self.lock = threading.Lock()
 
     def count(self, outcome):
@@ -179,6 +180,7 @@ class Client:
         """(status or None if there was no answer, JSON, when sent, when answered)"""
         port = random.choice(self.ports)
         sent = time.monotonic()
+        self.history.under_way[id(self)] = sent
         try:
             conn = self.connections.get(port)
             if not conn:
@@ -193,6 +195,7 @@ class Client:
             self.connections.pop(port, None)
             status, answer = None, {"error": repr(error)}
         answered = time.monotonic()
+        self.history.under_way.pop(id(self))
         if status:
             self.history.slowest_s = max(self.history.slowest_s, answered - sent)
         return status, answer, sent, answered
@@ -236,6 +239,17 @@ class Client:
             conn.close()
 
 
+_loads = []
+
+
+def stop_all():
+    """Whatever happened: nobody works any more."""
+    for load in _loads:
+        load.stopped.set()
+        load.may_work.set()
+    _loads.clear()
+
+
 class Load:
     """Threads that work until they are told to stop; what they throw fails the test.
 
@@ -249,6 +263,7 @@ class Load:
         self.may_work.set()
         self.threads = []
         self.errors = []
+        _loads.append(self)
         if rest_s:
             threading.Thread(target=self._pace, args=(burst_s, rest_s), daemon=True).start()
 

@@ -211,7 +211,7 @@ def test_a_heartbeat_finds_its_calls(first, take_over):
 
 
 def test_leases_run_out_as_they_would_have(first, take_over):
-    first.client.pexpire("voice:lease:agent-0", 3000)
+    first.client.pexpire("voice:lease:agent-0", 10000)
     router = taken_over(take_over())
     assert pods(router)["agent-0"]["calls"] == ["CA-gold"]
     wait_until(lambda: pods(router)["agent-0"]["state"] == "available", "the lease has run out")
@@ -253,10 +253,11 @@ def test_a_call_that_only_had_its_lock(first, take_over):
 
 
 def test_a_draining_pod_drains_on_and_comes_back(first, take_over):
-    first.drain("agent-1", 3)
+    first.drain("agent-1", 300)
     router = taken_over(take_over())
     assert pods(router)["agent-1"]["state"] == "draining"
     assert "agent-1" not in fill(router).values()
+    assert first.client.pexpire("voice:pod:draining:agent-1", 100)
     wait_until(lambda: pods(router)["agent-1"]["state"] == "available", "its flag has run out")
 
 

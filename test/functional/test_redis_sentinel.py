@@ -121,7 +121,7 @@ def answers_more(history, count, what):
 
 
 @pytest.mark.parametrize("wait_replicas", [0, 1])
-def test_the_primary_dies_under_load(group, start_on, wait_replicas, capsys):
+def test_the_primary_dies_under_load(group, start_on, wait_replicas, tell):
     env = {**ENV, **group.env, "REDIS_WAIT_REPLICAS": wait_replicas}
     routers = [start_on(group.primary, env) for _ in range(2)]
     urls = [router.url for router in routers]
@@ -159,15 +159,14 @@ def test_the_primary_dies_under_load(group, start_on, wait_replicas, capsys):
     lost = keepers.lost(routers[1])
     found = load.violations(history, lambda pool: 1)
     zombies = set(calls_of(routers[0])) - set(keepers.kept)
-    with capsys.disabled():
-        print(f"\nREDIS_WAIT_REPLICAS={wait_replicas}: {rate_before:.0f} answers/s before, {rate_after:.0f} after; promoted "
-              f"{promoted - killed:.1f} s after the death, serving {served - promoted:.2f} s after that, all routers within "
-              f"{ready - promoted:.2f} s; {len(history.allocations)} allocations were answered with success, "
-              f"{len(keepers.kept)} of them to stay: {len(lost)} lost ({sum(at < cut for at in lost.values())} of them "
-              f"answered before the replicas were cut off); {len(found)} contradictions; {len(zombies)} ended calls are "
-              "back")  # fmt: skip
-        for sentence in found[:3]:
-            print("   ", sentence)
+    before_cut = sum(at < cut for at in lost.values())
+    tell(
+        f"failover, REDIS_WAIT_REPLICAS={wait_replicas}: {rate_before:.0f} answers/s before, {rate_after:.0f} after; promoted "
+        f"{promoted - killed:.1f} s after the death, serving {served - promoted:.2f} s after that, all routers within "
+        f"{ready - promoted:.2f} s; {len(history.allocations)} allocations answered with success, {len(keepers.kept)} of them "
+        f"to stay: {len(lost)} lost, {before_cut} of them answered before the replicas were cut off; {len(found)} "
+        f"contradictions {found[:2]}; {len(zombies)} ended calls are back"
+    )
     print(dict(sorted(history.outcomes.items())))
     if wait_replicas:
         assert lost == {}

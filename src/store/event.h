@@ -27,7 +27,7 @@ enum event_kind {
     EVENT_PODS_CHANGED,   /* several at once: reason says how, count how many */
     EVENT_LEADER_ELECTED, /* the replica leads now */
     EVENT_LEADER_LOST,    /* the replica leads no more */
-    EVENT_DROPPED,        /* the replica had more to tell than it may: count events are missing */
+    EVENT_DROPPED,        /* count events of the replica are missing: too many at once, or not sent */
     EVENT_KINDS,
 };
 

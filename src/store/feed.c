@@ -20,6 +20,8 @@ struct feed {
     char replica[FEED_REPLICA_MAX + 1];
     uint64_t number;
     struct strbuf gathering;
+    size_t gathered;       /* events in it */
+    size_t on_way;         /* events that were sent and not confirmed */
     struct strbuf telling; /* the lines of a store that is alone, while they are told */
     uint64_t dropped;
     uint64_t dropped_told;
@@ -102,6 +104,7 @@ static bool feed_write(struct feed *feed, const struct event *event)
     if (!event_write(&feed->gathering, event, &origin))
         return false;
     feed->number++;
+    feed->gathered++;
     return true;
 }
 
@@ -138,6 +141,7 @@ void feed_on_event(struct feed *feed, store_event_fn fn, void *arg)
         feed->is_new = true;
         feed_wake(feed);
     } else {
+        feed->gathered = 0;
         strbuf_reset(&feed->gathering);
     }
 }
@@ -170,6 +174,7 @@ static void feed_tell(struct feed *feed)
 
     feed->gathering = feed->telling;
     feed->telling = lines;
+    feed->gathered = 0;
     feed_received(feed, strbuf_slice(&feed->telling));
     strbuf_reset(&feed->telling);
 }
@@ -199,12 +204,16 @@ static void feed_sent(void *arg, int err)
     struct feed *feed = arg;
 
     feed->is_sending = false;
+    if (err)
+        feed->dropped += feed->on_way;
     if (feed->is_closing) {
         feed_finish(feed);
     } else if (err == -EACCES) {
         log_warn("events cannot be published: the Redis user may not PUBLISH on the channel",
                  log_num("next_try_s", FEED_REFUSED_MS / 1000));
         uv_timer_start(&feed->timer, feed_turn, FEED_REFUSED_MS, 0);
+    } else if (err) {
+        feed_wake(feed);
     }
 }
 
@@ -219,6 +228,8 @@ static int feed_send(struct feed *feed)
     if (err)
         return err;
     feed->is_sending = true;
+    feed->on_way = feed->gathered;
+    feed->gathered = 0;
     strbuf_reset(&feed->gathering);
     return 0;
 }

@@ -79,5 +79,6 @@ struct world_case {
 extern const struct world_case cases_calls[];
 extern const struct world_case cases_pods[];
 extern const struct world_case cases_time[];
+extern const struct world_case cases_events[];
 
 #endif

@@ -40,8 +40,8 @@ uint64_t __wrap_clock_wall_ms(void)
 
 ssize_t __wrap_getrandom(void *bytes, size_t len, unsigned flags UNUSED)
 {
-    assert_int_equal(len, sizeof(fake.random));
-    memcpy(bytes, &fake.random, len);
+    memset(bytes, 0, len); /* a hash table asks as well, for more */
+    memcpy(bytes, &fake.random, len < sizeof(fake.random) ? len : sizeof(fake.random));
     return (ssize_t)len;
 }
 

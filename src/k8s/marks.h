@@ -1,0 +1,50 @@
+/*
+ * marks.h - keeps the pods with calls annotated, and relieves them afterwards (mark.h says how). Loop thread
+ * only.
+ *
+ * It is told what should be (want) and what is (known), and closes the gap: pods that got a call first, and
+ * no faster than it may. Nobody depends on it: where it may not patch pods it says so once and does nothing
+ * more.
+ */
+#ifndef K8S_MARKS_H
+#define K8S_MARKS_H
+
+#include "k8s/client.h"
+#include "k8s/mark.h"
+
+struct k8s_marks; /* opaque: see marks.c */
+
+enum { K8S_MARKS_PODS_MAX = 65536 }; /* more are not marked */
+
+struct k8s_marks_settings {
+    const char *namespace_name; /* borrowed and must stay */
+    uint64_t settle_ms;         /* a pod is relieved when it has had no call for so long */
+    unsigned per_second_max;    /* patches; at most 1000 */
+    unsigned under_way_max;     /* patches at the same time */
+};
+
+/* The client is borrowed and must stay until `stopped`. */
+int k8s_marks_new(uv_loop_t *loop, const struct k8s_marks_settings *settings, struct k8s_client *client,
+                  struct k8s_marks **ret_marks) MUST_CHECK;
+
+/* Has the pod a call? Nothing is sent before the pod is known; what was never told counts as no. */
+void k8s_marks_want(struct k8s_marks *marks, const char *pod, bool is_busy);
+
+/*
+ * What a list or a watch has shown, in their order. A pod with a mark of ours that nobody wants (another
+ * leader left it behind) is relieved, so a new leader tells what it wants first, or at least within
+ * settle_ms.
+ */
+void k8s_marks_known(struct k8s_marks *marks, const char *pod, const char *uid, struct k8s_mark mark);
+
+/* The pod is gone. */
+void k8s_marks_forget(struct k8s_marks *marks, const char *pod);
+
+/* Around the k8s_marks_known() of all pods of a full list: those that were not among them are gone. */
+void k8s_marks_list_begin(struct k8s_marks *marks);
+void k8s_marks_list_end(struct k8s_marks *marks);
+
+/* Cuts off what is under way, frees the marks, then calls `stopped`. Pods keep the marks they have. */
+void k8s_marks_stop(struct k8s_marks *marks, void (*stopped)(void *arg), void *arg);
+
+#endif

@@ -9,6 +9,7 @@
 #include <cjson/cJSON.h>
 
 #include "base/arena.h"
+#include "k8s/mark.h"
 
 enum {
     K8S_POD_NAME_MAX = 253, /* a DNS subdomain: Kubernetes allows more than a label */
@@ -17,16 +18,6 @@ enum {
     K8S_POD_INCARNATION_MAX = K8S_POD_UID_MAX + 1 + 20, /* uid:restarts */
 };
 
-/*
- * What a pod with a call is annotated with: scaling down takes it last, and autoscalers leave its node alone.
- * The cost may have any value; the others have this one.
- */
-#define K8S_MARK_COST "controller.kubernetes.io/pod-deletion-cost"
-#define K8S_MARK_EVICT "cluster-autoscaler.kubernetes.io/safe-to-evict"
-#define K8S_MARK_EVICT_VALUE "false"
-#define K8S_MARK_DISRUPT "karpenter.sh/do-not-disrupt"
-#define K8S_MARK_DISRUPT_VALUE "true"
-
 struct k8s_pod {
     const char *name;
     const char *uid;
@@ -34,7 +25,7 @@ struct k8s_pod {
     uint64_t restarts; /* of all its containers */
     bool is_ready;     /* phase Running, condition Ready, an address, not terminating */
     bool is_terminating;
-    bool is_marked; /* carries all three annotations of a pod with a call */
+    struct k8s_mark mark; /* its annotations of a pod with a call */
 };
 
 /* Strings are copied into the arena. -EINVAL: not a pod, or one that cannot be believed; -ENOMEM. */

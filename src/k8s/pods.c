@@ -1,0 +1,579 @@
+#include "k8s/pods.h"
+
+#include <stdlib.h>
+#include <sys/random.h>
+
+#include "base/log.h"
+#include "base/strbuf.h"
+#include "k8s/backoff.h"
+#include "k8s/json_stream.h"
+#include "k8s/pod_event.h"
+#include "k8s/pod_list.h"
+#include "k8s/pods_path.h"
+#include "k8s/refusal.h"
+
+enum {
+    PODS_LIST_BYTES_MAX = 256 * 1024 * 1024, /* of one page: version "0" makes the server ignore the limit */
+    PODS_REFUSAL_BYTES_MAX = 64 * 1024,
+    PODS_PAGES_MAX = 1000,
+    PODS_EVENT_ARENA_MAX = 64 * JSON_STREAM_OBJECT_MAX, /* a tree takes many times its text */
+    PODS_WATCH_MIN_S = 300,                             /* and up to as much again */
+    PODS_SHORT_WATCH_MS = 1000,
+    PODS_SKIPPED_EVERY_MS = 10000,
+};
+
+enum pods_state {
+    PODS_WAITING, /* for the timer, which begins `next` */
+    PODS_LISTING, /* for a page; the timer is its deadline */
+    PODS_PARSING, /* for the thread pool */
+    PODS_WATCHING,
+    PODS_STOPPING,
+};
+
+enum pods_next {
+    PODS_NEXT_LIST,
+    PODS_NEXT_WATCH,
+};
+
+/* One list, of as many pages as it takes. While it is parsed it belongs to the thread pool. */
+struct listing {
+    uv_work_t work;
+    struct k8s_pods *pods;
+    struct strbuf text; /* of the page */
+    struct k8s_pod_list list;
+    char version[K8S_VERSION_MAX + 1]; /* that was asked for */
+    size_t pages;
+    bool is_unlimited; /* its pages expired, so it comes as one */
+    int rc;
+};
+
+/* What went wrong, and at what. */
+struct trouble {
+    const char *verb; /* "list", "watch"; NULL: nothing did */
+    int err;
+    int status;
+};
+
+struct k8s_pods {
+    uv_loop_t *loop;
+    struct k8s_pods_settings settings;
+    struct k8s_client *client;
+    enum pods_state state;
+    enum pods_next next;
+    uv_timer_t timer;
+    struct k8s_request *request;       /* at most one */
+    bool is_in_data;                   /* the client is calling us with data: not the time to cancel */
+    char version[K8S_VERSION_MAX + 1]; /* of what was told last; "": nothing was */
+    bool is_version_lost;              /* the server does not have it any more, or not yet */
+
+    struct listing *listing;
+    bool is_parsing;
+
+    struct json_stream stream;
+    struct arena event_arena;
+    uint64_t watch_began_ms;
+    bool has_event;
+
+    struct k8s_backoff backoff;
+    uint64_t random;
+    struct trouble trouble; /* that was logged last, until it is over */
+    size_t skipped;         /* objects that no line has told of */
+    uint64_t skipped_logged_ms;
+
+    bool is_timer_closed;
+    void (*stopped)(void *arg);
+    void *stopped_arg;
+};
+
+static void pods_due(uv_timer_t *timer);
+
+/* xorshift64: nothing depends on it but that routers do not come back all at once. */
+static uint32_t pods_random(struct k8s_pods *pods)
+{
+    pods->random ^= pods->random << 13;
+    pods->random ^= pods->random >> 7;
+    pods->random ^= pods->random << 17;
+    return (uint32_t)(pods->random >> 32);
+}
+
+static void pods_start_timer(struct k8s_pods *pods, uint64_t delay_ms)
+{
+    int err = uv_timer_start(&pods->timer, pods_due, delay_ms, 0);
+
+    assert(err == 0); /* it fails only for a closing timer */
+}
+
+static void pods_drop_request(struct k8s_pods *pods)
+{
+    if (pods->request)
+        k8s_request_cancel(TAKE(pods->request));
+}
+
+static void listing_free(struct listing *listing)
+{
+    if (!listing)
+        return;
+    strbuf_release(&listing->text);
+    k8s_pod_list_release(&listing->list);
+    free(listing);
+}
+
+/* Ends what is under way; the timer begins what is next. In the middle of data the request is left to it,
+ * too. */
+static void pods_schedule(struct k8s_pods *pods, enum pods_next next, uint64_t delay_ms)
+{
+    assert(pods->state != PODS_STOPPING);
+    assert(!pods->is_parsing);
+    pods->state = PODS_WAITING;
+    pods->next = next;
+    if (!pods->is_in_data)
+        pods_drop_request(pods);
+    listing_free(TAKE(pods->listing));
+    pods_start_timer(pods, delay_ms);
+}
+
+static void pods_log_trouble(struct k8s_pods *pods, const struct trouble *trouble, const char *text,
+                             uint64_t wait_ms)
+{
+    bool is_known = pods->trouble.verb && strcmp(pods->trouble.verb, trouble->verb) == 0 &&
+                    pods->trouble.err == trouble->err && pods->trouble.status == trouble->status;
+    enum log_level level = is_known ? LOG_DEBUG : LOG_WARN;
+
+    pods->trouble = *trouble;
+    if (trouble->status == 401 || trouble->status == 403) {
+        LOG_AT(level,
+               trouble->status == 403 ? "Kubernetes does not allow it: a Role must give this service account "
+                                        "the verbs get, list and watch on pods in this namespace"
+                                      : "Kubernetes does not know us: the token or certificate was refused",
+               log_str("verb", trouble->verb), log_str("resource", "pods"),
+               log_str("namespace", pods->settings.namespace_name), log_num("status", trouble->status),
+               log_str("answer", text), log_num("retry_ms", (int64_t)wait_ms));
+        return;
+    }
+    LOG_AT(level, "the pods cannot be followed", log_str("verb", trouble->verb),
+           log_str("namespace", pods->settings.namespace_name), log_num("status", trouble->status),
+           log_str("reason", text), log_num("retry_ms", (int64_t)wait_ms));
+}
+
+static void pods_log_recovery(struct k8s_pods *pods, const char *verb)
+{
+    if (!pods->trouble.verb || strcmp(pods->trouble.verb, verb) != 0)
+        return;
+    pods->trouble = (struct trouble){0};
+    log_info("the pods are followed again", log_str("verb", verb),
+             log_str("namespace", pods->settings.namespace_name));
+}
+
+/* A failure: says so, and waits before what is next. The last thing to be done in a callback. */
+static void pods_fail(struct k8s_pods *pods, const struct trouble *trouble, const char *text,
+                      uint64_t retry_after_ms, enum pods_next next)
+{
+    uint64_t wait_ms =
+        k8s_backoff_next(&pods->backoff, uv_now(pods->loop), retry_after_ms, pods_random(pods));
+
+    pods_log_trouble(pods, trouble, text, wait_ms);
+    pods_schedule(pods, next, wait_ms);
+    pods->settings.on_trouble(pods->settings.arg);
+}
+
+static void pods_fail_locally(struct k8s_pods *pods, const char *verb, int err, const char *text)
+{
+    pods_fail(pods, &(struct trouble){verb, err, 0}, text ? text : strerror(-err), 0, PODS_NEXT_LIST);
+}
+
+/* The server has answered with something else than what was asked for. */
+static void pods_fail_refused(struct k8s_pods *pods, const char *verb, int status,
+                              const struct k8s_refusal *refusal, uint64_t retry_after_ms, enum pods_next next)
+{
+    const char *text = refusal->message[0] ? refusal->message : refusal->reason;
+
+    pods_fail(pods, &(struct trouble){verb, 0, status}, text,
+              max_u64(retry_after_ms, refusal->retry_after_ms), next);
+}
+
+static void pods_log_skipped(struct k8s_pods *pods, const char *name, size_t count)
+{
+    uint64_t now_ms = uv_now(pods->loop);
+
+    pods->skipped += count;
+    if (pods->skipped == 0 ||
+        (pods->skipped_logged_ms && now_ms - pods->skipped_logged_ms < PODS_SKIPPED_EVERY_MS))
+        return;
+    log_warn("objects that are no readable pods were skipped", log_str("pod", name),
+             log_num("objects", (int64_t)pods->skipped));
+    pods->skipped = 0;
+    pods->skipped_logged_ms = max_u64(now_ms, 1);
+}
+
+/* List */
+
+static void pods_list_page(struct k8s_pods *pods);
+
+static void listing_data(void *arg, struct slice data)
+{
+    struct k8s_pods *pods = arg;
+
+    if (pods->state != PODS_LISTING)
+        return;
+    strbuf_append(&pods->listing->text, data.data, data.len);
+    if (!strbuf_failed(&pods->listing->text))
+        return;
+    pods->is_in_data = true;
+    pods_fail_locally(pods, "list", -EMSGSIZE, "a page of the list is too large");
+    pods->is_in_data = false;
+}
+
+static void listing_refused(struct k8s_pods *pods, const struct k8s_answer *answer)
+{
+    struct listing *listing = pods->listing;
+    struct k8s_refusal refusal;
+
+    k8s_refusal_parse(answer->body, &refusal);
+    if (answer->status == 410 && listing->pages > 0 && !listing->is_unlimited) {
+        /* The pages that are left have gone out of date meanwhile: all of it at once cannot. */
+        k8s_pod_list_release(&listing->list);
+        listing->is_unlimited = true;
+        listing->pages = 0;
+        pods_list_page(pods);
+    } else if ((answer->status == 410 || (answer->status == 504 && refusal.is_version_too_large)) &&
+               !pods->is_version_lost) {
+        pods->is_version_lost = true;
+        pods_schedule(pods, PODS_NEXT_LIST, 0);
+    } else {
+        pods_fail_refused(pods, "list", answer->status, &refusal, answer->retry_after_ms, PODS_NEXT_LIST);
+    }
+}
+
+/* On the thread pool: nothing but the listing is touched here. */
+static void listing_parse(uv_work_t *work)
+{
+    struct listing *listing = work->data;
+
+    listing->rc = k8s_pod_list_add_page(&listing->list, strbuf_slice(&listing->text));
+    strbuf_release(&listing->text);
+    if (listing->rc == 0 && !listing->list.continue_token[0])
+        listing->rc = k8s_pod_list_finish(&listing->list);
+}
+
+static void pods_finish_stop(struct k8s_pods *pods)
+{
+    void (*stopped)(void *arg) = pods->stopped;
+    void *arg = pods->stopped_arg;
+
+    if (!pods->is_timer_closed || pods->is_parsing)
+        return;
+    listing_free(pods->listing);
+    json_stream_release(&pods->stream);
+    arena_release(&pods->event_arena);
+    free(pods);
+    stopped(arg);
+}
+
+/* What comes next is arranged before the pods are told: whoever is told may stop us or want a new list. */
+static void pods_complete(struct k8s_pods *pods)
+{
+    struct listing *listing = TAKE(pods->listing);
+    const struct k8s_pod_list *list = &listing->list;
+
+    memcpy(pods->version, list->version, sizeof(pods->version));
+    pods->is_version_lost = false;
+    pods_log_recovery(pods, "list");
+    pods_log_skipped(pods, list->skipped_name, list->skipped);
+    log_debug("pods listed", log_num("pods", (int64_t)list->count), log_num("pages", (int64_t)listing->pages),
+              log_str("version", list->version));
+    pods_schedule(pods, PODS_NEXT_WATCH, 0);
+    pods->settings.on_list(pods->settings.arg, list->pods, list->count);
+    listing_free(listing);
+}
+
+static void listing_parsed(uv_work_t *work, int status UNUSED)
+{
+    struct listing *listing = work->data;
+    struct k8s_pods *pods = listing->pods;
+
+    pods->is_parsing = false;
+    if (pods->state == PODS_STOPPING) {
+        pods_finish_stop(pods);
+        return;
+    }
+    listing->pages++;
+    if (listing->rc == 0 && listing->list.continue_token[0] && listing->pages >= PODS_PAGES_MAX)
+        listing->rc = -E2BIG;
+    if (listing->rc == -EBADMSG)
+        pods_fail_locally(pods, "list", listing->rc, "the answer is no list of pods");
+    else if (listing->rc == -E2BIG)
+        pods_fail_locally(pods, "list", listing->rc, "there are too many pods");
+    else if (listing->rc < 0)
+        pods_fail_locally(pods, "list", listing->rc, NULL);
+    else if (listing->list.continue_token[0])
+        pods_list_page(pods);
+    else
+        pods_complete(pods);
+}
+
+static void listing_answered(void *arg, const struct k8s_answer *answer)
+{
+    struct k8s_pods *pods = arg;
+    int rc;
+
+    pods->request = NULL;
+    if (pods->state != PODS_LISTING)
+        return;
+    uv_timer_stop(&pods->timer);
+    if (answer->err < 0) {
+        pods_fail(pods, &(struct trouble){"list", answer->err, 0},
+                  answer->error ? answer->error : strerror(-answer->err), answer->retry_after_ms,
+                  PODS_NEXT_LIST);
+        return;
+    }
+    if (answer->status != 200) {
+        listing_refused(pods, answer);
+        return;
+    }
+    pods->listing->work.data = pods->listing;
+    rc = uv_queue_work(pods->loop, &pods->listing->work, listing_parse, listing_parsed);
+    assert(rc == 0); /* it fails only without a function to call */
+    pods->is_parsing = true;
+    pods->state = PODS_PARSING;
+}
+
+static void pods_list_page(struct k8s_pods *pods)
+{
+    struct listing *listing = pods->listing;
+    char path[K8S_PODS_PATH_MAX];
+    struct k8s_request_spec spec = {.method = K8S_GET,
+                                    .path = path,
+                                    .timeout_ms = pods->settings.list_timeout_ms,
+                                    .body_max = PODS_REFUSAL_BYTES_MAX,
+                                    .on_data = listing_data,
+                                    .stall_ms = pods->settings.list_timeout_ms};
+    int rc = k8s_pods_path_list(path, pods->settings.namespace_name, pods->settings.label_selector,
+                                listing->version, listing->list.continue_token, listing->is_unlimited);
+
+    if (rc == 0)
+        rc = k8s_client_send(pods->client, &spec, listing_answered, pods, &pods->request);
+    if (rc < 0) {
+        pods_fail_locally(pods, "list", rc, NULL);
+        return;
+    }
+    pods->state = PODS_LISTING;
+    pods_start_timer(pods, pods->settings.list_timeout_ms);
+}
+
+static void pods_list(struct k8s_pods *pods)
+{
+    const char *version = pods->version[0] ? pods->version : "0";
+    struct listing *listing = calloc(1, sizeof(*listing));
+
+    if (!listing) {
+        pods_fail_locally(pods, "list", -ENOMEM, NULL);
+        return;
+    }
+    listing->pods = pods;
+    strbuf_init(&listing->text, NULL, PODS_LIST_BYTES_MAX);
+    k8s_pod_list_init(&listing->list);
+    if (!pods->is_version_lost)
+        memcpy(listing->version, version, strlen(version) + 1);
+    pods->listing = listing;
+    pods_list_page(pods);
+}
+
+/* Watch */
+
+static void watch_event_error(struct k8s_pods *pods, const struct k8s_refusal *refusal)
+{
+    pods_fail_refused(pods, "watch", refusal->code, refusal, 0,
+                      refusal->code == 429 ? PODS_NEXT_WATCH : PODS_NEXT_LIST);
+}
+
+static void watch_event(struct k8s_pods *pods, struct slice text)
+{
+    struct k8s_pod_event event;
+    int rc;
+
+    arena_reset(&pods->event_arena);
+    rc = k8s_pod_event_parse(text, &pods->event_arena, &event);
+    if (rc < 0) {
+        pods_fail_locally(pods, "watch", rc, rc == -EBADMSG ? "what came is no event" : NULL);
+        return;
+    }
+    if (event.version)
+        memcpy(pods->version, event.version, strlen(event.version) + 1);
+    if (event.type == K8S_POD_EVENT_ERROR) {
+        watch_event_error(pods, &event.refusal);
+        return;
+    }
+    pods->has_event = true;
+    pods_log_recovery(pods, "watch");
+    if (event.type == K8S_POD_EVENT_SEEN)
+        pods->settings.on_seen(pods->settings.arg, &event.pod);
+    else if (event.type == K8S_POD_EVENT_GONE)
+        pods->settings.on_gone(pods->settings.arg, &event.pod);
+    else if (event.type == K8S_POD_EVENT_SKIPPED)
+        pods_log_skipped(pods, event.skipped_name, 1);
+}
+
+static void watch_data(void *arg, struct slice data)
+{
+    struct k8s_pods *pods = arg;
+    struct slice object;
+    int rc = 0;
+
+    if (pods->state != PODS_WATCHING)
+        return;
+    pods->is_in_data = true;
+    json_stream_feed(&pods->stream, data);
+    /* Whoever is told of an event may stop us or want a list: then the rest is nobody's. */
+    while (pods->state == PODS_WATCHING && (rc = json_stream_next(&pods->stream, &object)) == 0)
+        watch_event(pods, object);
+    if (pods->state == PODS_WATCHING && rc != -EAGAIN)
+        pods_fail_locally(pods, "watch", rc, "what came is no stream of events");
+    pods->is_in_data = false;
+}
+
+static void watch_refused(struct k8s_pods *pods, const struct k8s_answer *answer)
+{
+    struct k8s_refusal refusal;
+
+    k8s_refusal_parse(answer->body, &refusal);
+    pods_fail_refused(pods, "watch", answer->status, &refusal, answer->retry_after_ms,
+                      answer->status == 429 ? PODS_NEXT_WATCH : PODS_NEXT_LIST);
+}
+
+/* It was open and is not any more. Its version says where to go on, so a list is not needed. */
+static void watch_ended(struct k8s_pods *pods, const struct k8s_answer *answer)
+{
+    bool is_short = uv_now(pods->loop) - pods->watch_began_ms < PODS_SHORT_WATCH_MS;
+    const char *reason = answer->err < 0 && answer->error ? answer->error : strerror(-answer->err);
+
+    if (answer->err == 0 && json_stream_is_amid(&pods->stream))
+        reason = "it ended within an event";
+    if (is_short && !pods->has_event) {
+        pods_fail_locally(pods, "watch", answer->err, answer->err < 0 ? reason : "it ended at once");
+    } else if (is_short && answer->err < 0) {
+        /* One that breaks again and again must not be opened as fast as we can. */
+        pods_fail(pods, &(struct trouble){"watch", answer->err, 0}, reason, 0, PODS_NEXT_WATCH);
+    } else {
+        pods_log_recovery(pods, "watch");
+        log_debug("watch ended, going on", log_str("reason", answer->err < 0 ? reason : NULL),
+                  log_str("version", pods->version));
+        pods_schedule(pods, PODS_NEXT_WATCH, 0);
+    }
+}
+
+static void watch_answered(void *arg, const struct k8s_answer *answer)
+{
+    struct k8s_pods *pods = arg;
+
+    pods->request = NULL;
+    if (pods->state != PODS_WATCHING)
+        return;
+    if (answer->status == 200)
+        watch_ended(pods, answer);
+    else if (answer->err == 0)
+        watch_refused(pods, answer);
+    else
+        pods_fail(pods, &(struct trouble){"watch", answer->err, 0},
+                  answer->error ? answer->error : strerror(-answer->err), answer->retry_after_ms,
+                  answer->err == -ECONNREFUSED ? PODS_NEXT_WATCH : PODS_NEXT_LIST);
+}
+
+static void pods_watch(struct k8s_pods *pods)
+{
+    char path[K8S_PODS_PATH_MAX];
+    struct k8s_request_spec spec = {.method = K8S_GET,
+                                    .path = path,
+                                    .timeout_ms = pods->settings.list_timeout_ms,
+                                    .body_max = PODS_REFUSAL_BYTES_MAX,
+                                    .on_data = watch_data,
+                                    .stall_ms = pods->settings.stall_ms};
+    uint32_t timeout_s = PODS_WATCH_MIN_S + pods_random(pods) % (PODS_WATCH_MIN_S + 1);
+    int rc = k8s_pods_path_watch(path, pods->settings.namespace_name, pods->settings.label_selector,
+                                 pods->version, timeout_s);
+
+    if (rc == 0)
+        rc = k8s_client_send(pods->client, &spec, watch_answered, pods, &pods->request);
+    if (rc < 0) {
+        pods_fail_locally(pods, "watch", rc, NULL);
+        return;
+    }
+    json_stream_reset(&pods->stream);
+    pods->has_event = false;
+    pods->watch_began_ms = uv_now(pods->loop);
+    pods->state = PODS_WATCHING;
+}
+
+/* From outside */
+
+static void pods_due(uv_timer_t *timer)
+{
+    struct k8s_pods *pods = timer->data;
+
+    if (pods->state == PODS_LISTING) {
+        pods_fail_locally(pods, "list", -ETIMEDOUT, "a page of the list took too long");
+        return;
+    }
+    assert(pods->state == PODS_WAITING);
+    pods_drop_request(pods);
+    if (pods->next == PODS_NEXT_LIST)
+        pods_list(pods);
+    else
+        pods_watch(pods);
+}
+
+int k8s_pods_new(uv_loop_t *loop, const struct k8s_pods_settings *settings, struct k8s_client *client,
+                 struct k8s_pods **ret_pods)
+{
+    struct k8s_pods *pods = calloc(1, sizeof(*pods));
+    int err;
+
+    assert(settings->on_list && settings->on_seen && settings->on_gone && settings->on_trouble);
+    if (!pods)
+        return -ENOMEM;
+    pods->loop = loop;
+    pods->settings = *settings;
+    pods->client = client;
+    json_stream_init(&pods->stream, JSON_STREAM_OBJECT_MAX);
+    arena_init(&pods->event_arena, PODS_EVENT_ARENA_MAX);
+    /* Without random bytes the waits are merely not spread. */
+    if (getrandom(&pods->random, sizeof(pods->random), GRND_NONBLOCK) != (ssize_t)sizeof(pods->random) ||
+        pods->random == 0)
+        pods->random = 1;
+    err = uv_timer_init(loop, &pods->timer);
+    assert(err == 0); /* it never fails */
+    pods->timer.data = pods;
+    pods_schedule(pods, PODS_NEXT_LIST, 0);
+    *ret_pods = pods;
+    return 0;
+}
+
+void k8s_pods_relist(struct k8s_pods *pods)
+{
+    if (pods->state == PODS_WATCHING)
+        pods_schedule(pods, PODS_NEXT_LIST, 0);
+    else if (pods->state == PODS_WAITING)
+        pods->next = PODS_NEXT_LIST;
+}
+
+static void pods_timer_closed(uv_handle_t *handle)
+{
+    struct k8s_pods *pods = handle->data;
+
+    pods_drop_request(pods);
+    pods->is_timer_closed = true;
+    pods_finish_stop(pods);
+}
+
+void k8s_pods_stop(struct k8s_pods *pods, void (*stopped)(void *arg), void *arg)
+{
+    assert(pods->state != PODS_STOPPING);
+    pods->state = PODS_STOPPING;
+    pods->stopped = stopped;
+    pods->stopped_arg = arg;
+    if (!pods->is_in_data)
+        pods_drop_request(pods);
+    /* If it runs already it is waited for. */
+    if (pods->is_parsing)
+        (void)uv_cancel((uv_req_t *)&pods->listing->work);
+    uv_close((uv_handle_t *)&pods->timer, pods_timer_closed);
+}

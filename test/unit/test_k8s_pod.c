@@ -1,0 +1,585 @@
+/* test_k8s_pod.c - what is read of pods, lists and events, and what is asked for. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+
+#include <cmocka.h>
+
+#include "base/json.h"
+#include "k8s/backoff.h"
+#include "k8s/pod.h"
+#include "k8s/pod_event.h"
+#include "k8s/pod_list.h"
+#include "k8s/pods_path.h"
+#include "k8s/refusal.h"
+
+enum { ARENA_MAX = 16 * 1024 * 1024 };
+
+#define METADATA "\"metadata\":{\"name\":\"voice-0\",\"uid\":\"u-1\"}"
+#define READY "{\"type\":\"Ready\",\"status\":\"True\"}"
+
+static int setup(void **state)
+{
+    struct arena *arena = malloc(sizeof(*arena));
+
+    assert_non_null(arena);
+    arena_init(arena, ARENA_MAX);
+    *state = arena;
+    return 0;
+}
+
+static int teardown(void **state)
+{
+    arena_release(*state);
+    free(*state);
+    return 0;
+}
+
+static int parse(struct arena *arena, const char *text, struct k8s_pod *ret_pod)
+{
+    const cJSON *object = k8s_object_parse(arena, slice_of(text));
+
+    assert_non_null(object);
+    return k8s_pod_parse(object, arena, ret_pod);
+}
+
+static struct k8s_pod parse_good(struct arena *arena, const char *text)
+{
+    struct k8s_pod pod = {0};
+
+    assert_int_equal(parse(arena, text, &pod), 0);
+    return pod;
+}
+
+static void pod__that_runs_and_is_ready_is_ready(void **state)
+{
+    struct k8s_pod pod = parse_good(
+        *state,
+        "{" METADATA ",\"status\":{\"phase\":\"Running\",\"podIP\":\"10.1.2.3\",\"conditions\":["
+        "{\"type\":\"Initialized\",\"status\":\"False\"}," READY "],\"containerStatuses\":["
+        "{\"name\":\"a\",\"restartCount\":2},{\"name\":\"b\",\"restartCount\":5},{\"name\":\"c\"}]}}");
+    char text[K8S_POD_INCARNATION_MAX + 1];
+
+    assert_string_equal(pod.name, "voice-0");
+    assert_string_equal(pod.uid, "u-1");
+    assert_string_equal(pod.ip, "10.1.2.3");
+    assert_int_equal(pod.restarts, 7);
+    assert_true(pod.is_ready);
+    assert_false(pod.is_terminating);
+    k8s_pod_incarnation(&pod, text);
+    assert_string_equal(text, "u-1:7");
+}
+
+static void pod__lacking_one_of_the_four_is_not_ready(void **state)
+{
+    static const char *const texts[] = {
+        "{" METADATA ",\"status\":{\"phase\":\"Pending\",\"podIP\":\"10.1.2.3\",\"conditions\":[" READY "]}}",
+        "{" METADATA ",\"status\":{\"phase\":\"Running\",\"conditions\":[" READY "]}}",
+        "{" METADATA ",\"status\":{\"phase\":\"Running\",\"podIP\":\"\",\"conditions\":[" READY "]}}",
+        "{" METADATA ",\"status\":{\"phase\":\"Running\",\"podIP\":\"10.1.2.3\",\"conditions\":[]}}",
+        "{" METADATA ",\"status\":{\"phase\":\"Running\",\"podIP\":\"10.1.2.3\",\"conditions\":["
+        "{\"type\":\"Ready\",\"status\":\"False\"}]}}",
+        "{" METADATA ",\"status\":{\"phase\":\"Running\",\"podIP\":\"10.1.2.3\",\"conditions\":["
+        "{\"type\":\"Ready\",\"status\":\"Unknown\"}]}}",
+        "{" METADATA ",\"status\":{\"phase\":\"Running\",\"podIP\":\"10.1.2.3\",\"conditions\":["
+        "{\"type\":\"ContainersReady\",\"status\":\"True\"}]}}",
+        "{" METADATA ",\"status\":{\"phase\":\"Running\",\"podIP\":\"10.1.2.3\"}}",
+        "{" METADATA ",\"status\":{}}",
+        "{" METADATA "}",
+    };
+
+    for (size_t i = 0; i < ARRAY_LEN(texts); i++)
+        assert_false(parse_good(*state, texts[i]).is_ready);
+}
+
+static void pod__that_terminates_is_not_ready_though_it_says_so(void **state)
+{
+    struct k8s_pod pod =
+        parse_good(*state, "{\"metadata\":{\"name\":\"a\",\"uid\":\"u\",\"deletionTimestamp\":"
+                           "\"2026-02-08T10:00:00Z\"},\"status\":{\"phase\":\"Running\",\"podIP\":"
+                           "\"fd00::1\",\"conditions\":[" READY "]}}");
+
+    assert_true(pod.is_terminating);
+    assert_false(pod.is_ready);
+    assert_string_equal(pod.ip, "fd00::1");
+}
+
+static void pod__with_null_where_nothing_is_is_read(void **state)
+{
+    struct k8s_pod pod =
+        parse_good(*state, "{\"metadata\":{\"name\":\"a\",\"uid\":\"u\",\"annotations\":null,"
+                           "\"deletionTimestamp\":null},\"status\":{\"phase\":null,\"podIP\":null,"
+                           "\"conditions\":null,\"containerStatuses\":null}}");
+
+    assert_false(pod.is_ready);
+    assert_false(pod.is_terminating);
+    assert_int_equal(pod.restarts, 0);
+    assert_string_equal(pod.ip, "");
+    assert_false(parse_good(*state, "{" METADATA ",\"status\":null}").is_ready);
+}
+
+static void pod__carries_the_mark_that_its_annotations_say(void **state)
+{
+#define COST "\"" K8S_MARK_COST "\":\"" K8S_MARK_COST_VALUE "\""
+#define OWNED "\"" K8S_MARK_OWNED "\":\"pod-deletion-cost\""
+    struct k8s_mark none = parse_good(*state, "{" METADATA "}").mark;
+    struct k8s_mark others =
+        parse_good(*state, "{\"metadata\":{\"name\":\"a\",\"uid\":\"u\",\"annotations\":{" COST "}}}").mark;
+    struct k8s_mark ours =
+        parse_good(*state,
+                   "{\"metadata\":{\"name\":\"a\",\"uid\":\"u\",\"annotations\":{" COST "," OWNED "}}}")
+            .mark;
+
+    assert_true(!none.ours && !none.others && !none.is_signed);
+    assert_true(!others.ours && others.others && !others.is_signed);
+    assert_true(ours.ours && !ours.others && ours.is_signed);
+}
+
+static void pod__that_cannot_be_believed_is_refused(void **state)
+{
+#define NAMED(name, uid) "{\"metadata\":{\"name\":" name ",\"uid\":" uid "}}"
+#define STATUS(text) "{" METADATA ",\"status\":{" text "}}"
+    static const char *const texts[] = {
+        "[]",
+        "\"pod\"",
+        "7",
+        "{}",
+        "{\"metadata\":null}",
+        "{\"metadata\":[]}",
+        "{\"metadata\":\"x\"}",
+        "{" METADATA ",\"status\":[]}",
+        "{" METADATA ",\"status\":\"x\"}",
+        NAMED("7", "\"u\""),
+        NAMED("null", "\"u\""),
+        NAMED("\"\"", "\"u\""),
+        NAMED("\"A\"", "\"u\""),
+        NAMED("\"a/b\"", "\"u\""),
+        NAMED("\"a b\"", "\"u\""),
+        NAMED("\"a\\n\"", "\"u\""),
+        NAMED("\"a\\u0000\"", "\"u\""),
+        NAMED("\"\303\244\"", "\"u\""),
+        NAMED("\"a\"", "7"),
+        NAMED("\"a\"", "\"\""),
+        NAMED("\"a\"", "\"u 1\""),
+        NAMED("\"a\"", "\"u:1\""),
+        NAMED("\"a\"", "\"u\\\"1\""),
+        "{\"metadata\":{\"name\":\"a\",\"uid\":\"u\",\"deletionTimestamp\":7}}",
+        "{\"metadata\":{\"name\":\"a\",\"uid\":\"u\",\"annotations\":[]}}",
+        STATUS("\"podIP\":7"),
+        STATUS("\"podIP\":\"10.1.2\""),
+        STATUS("\"podIP\":\"10.1.2.3:80\""),
+        STATUS("\"podIP\":\"host.example\""),
+        STATUS("\"phase\":7"),
+        STATUS("\"conditions\":{}"),
+        STATUS("\"conditions\":[7]"),
+        STATUS("\"conditions\":[null]"),
+        STATUS("\"conditions\":[{\"type\":7}]"),
+        STATUS("\"conditions\":[{\"type\":\"Ready\",\"status\":true}]"),
+        STATUS("\"containerStatuses\":{}"),
+        STATUS("\"containerStatuses\":[7]"),
+        STATUS("\"containerStatuses\":[{\"restartCount\":\"7\"}]"),
+        STATUS("\"containerStatuses\":[{\"restartCount\":-1}]"),
+        STATUS("\"containerStatuses\":[{\"restartCount\":1.5}]"),
+        STATUS("\"containerStatuses\":[{\"restartCount\":2147483648}]"),
+        STATUS("\"containerStatuses\":[{\"restartCount\":1e999}]"),
+    };
+
+    for (size_t i = 0; i < ARRAY_LEN(texts); i++) {
+        struct k8s_pod pod = {.name = "untouched"};
+
+        if (parse(*state, texts[i], &pod) != -EINVAL)
+            fail_msg("%s was not refused", texts[i]);
+        assert_string_equal(pod.name, "untouched");
+    }
+}
+
+static void pod__names_and_uids_have_a_limit(void **state)
+{
+    char text[1024], name[256], uid[80];
+    struct k8s_pod pod;
+
+    memset(name, 'a', sizeof(name));
+    memset(uid, 'f', sizeof(uid));
+    for (int extra = 0; extra <= 1; extra++) {
+        snprintf(text, sizeof(text), "{\"metadata\":{\"name\":\"%.*s\",\"uid\":\"u\"}}",
+                 K8S_POD_NAME_MAX + extra, name);
+        assert_int_equal(parse(*state, text, &pod), extra ? -EINVAL : 0);
+        snprintf(text, sizeof(text), "{\"metadata\":{\"name\":\"a\",\"uid\":\"%.*s\"}}",
+                 K8S_POD_UID_MAX + extra, uid);
+        assert_int_equal(parse(*state, text, &pod), extra ? -EINVAL : 0);
+    }
+}
+
+static void pod__without_memory_says_so(void **state)
+{
+    const cJSON *object = k8s_object_parse(*state, slice_of("{" METADATA "}"));
+    struct arena small;
+    struct k8s_pod pod;
+
+    arena_init(&small, 8);
+    assert_int_equal(k8s_pod_parse(object, &small, &pod), -ENOMEM);
+    arena_release(&small);
+}
+
+static void incarnation__of_the_largest_pod_fits(void **state UNUSED)
+{
+    char uid[K8S_POD_UID_MAX + 1], text[K8S_POD_INCARNATION_MAX + 1];
+    struct k8s_pod pod = {.uid = uid, .restarts = UINT64_MAX};
+
+    memset(uid, 'f', K8S_POD_UID_MAX);
+    uid[K8S_POD_UID_MAX] = '\0';
+    k8s_pod_incarnation(&pod, text);
+    assert_string_equal(text + K8S_POD_UID_MAX, ":18446744073709551615");
+}
+
+static void object__with_an_escaped_nul_is_read_all_the_same(void **state)
+{
+    const cJSON *object = k8s_object_parse(*state, slice_of("{\"a\":\"x\\u0000y\",\"b\":\"\\\\u0000\"}"));
+
+    assert_string_equal(json_get_string(object, "a"), "x\357\277\275y");
+    assert_string_equal(json_get_string(object, "b"), "\\u0000");
+}
+
+/* Lists */
+
+#define POD(name, uid) "{\"metadata\":{\"name\":\"" name "\",\"uid\":\"" uid "\"}}"
+
+static void list__gathers_its_pages_in_the_order_of_names(void **state UNUSED)
+{
+    struct k8s_pod_list list;
+
+    k8s_pod_list_init(&list);
+    assert_int_equal(
+        k8s_pod_list_add_page(
+            &list, SLICE("{\"kind\":\"PodList\",\"metadata\":{\"resourceVersion\":\"5\",\"continue\":"
+                         "\"t\",\"remainingItemCount\":2},\"items\":[" POD("c", "1") "," POD("a", "2") "]}")),
+        0);
+    assert_string_equal(list.continue_token, "t");
+    /* The order of the members and white space do not matter; a name that comes again is the later pod. */
+    assert_int_equal(
+        k8s_pod_list_add_page(&list, SLICE(" { \"items\" : [ " POD("b", "3") " , " POD(
+                                         "c", "4") " ] ,\n"
+                                                   "\"metadata\" : {\"resourceVersion\":\"6\"} } \n")),
+        0);
+    assert_string_equal(list.continue_token, "");
+    assert_string_equal(list.version, "6");
+    assert_int_equal(k8s_pod_list_finish(&list), 0);
+    assert_int_equal(list.count, 3);
+    assert_int_equal(list.skipped, 0);
+    assert_string_equal(list.pods[0].name, "a");
+    assert_string_equal(list.pods[1].name, "b");
+    assert_string_equal(list.pods[2].name, "c");
+    assert_string_equal(list.pods[2].uid, "4");
+    k8s_pod_list_release(&list);
+}
+
+static void list__without_pods_is_empty(void **state UNUSED)
+{
+    static const char *const texts[] = {
+        "{\"metadata\":{\"resourceVersion\":\"5\"},\"items\":[]}",
+        "{\"metadata\":{\"resourceVersion\":\"5\"},\"items\":null}",
+        "{\"metadata\":{\"resourceVersion\":\"5\"},\"items\":[ ]}",
+    };
+
+    for (size_t i = 0; i < ARRAY_LEN(texts); i++) {
+        struct k8s_pod_list list;
+
+        k8s_pod_list_init(&list);
+        assert_int_equal(k8s_pod_list_add_page(&list, slice_of(texts[i])), 0);
+        assert_int_equal(k8s_pod_list_finish(&list), 0);
+        assert_int_equal(list.count, 0);
+        k8s_pod_list_release(&list);
+    }
+}
+
+static void list__skips_what_is_no_pod_and_keeps_the_rest(void **state UNUSED)
+{
+    struct k8s_pod_list list;
+
+    k8s_pod_list_init(&list);
+    assert_int_equal(
+        k8s_pod_list_add_page(&list,
+                              SLICE("{\"metadata\":{\"resourceVersion\":\"5\"},\"items\":["
+                                    "{\"metadata\":{\"name\":\"Bad\",\"uid\":\"u\"}},7,null,{\"a\":01}," POD(
+                                        "a", "1") ",\"\\\"]\"]}")),
+        0);
+    assert_int_equal(list.count, 1);
+    assert_string_equal(list.pods[0].name, "a");
+    assert_int_equal(list.skipped, 5);
+    assert_string_equal(list.skipped_name, "Bad");
+    k8s_pod_list_release(&list);
+}
+
+static void list__that_is_none_or_not_whole_is_refused(void **state UNUSED)
+{
+    static const char whole[] = "{\"metadata\":{\"resourceVersion\":\"5\"},\"items\":[" POD("a", "1") "," POD(
+        "b", "2") "],\"x\":[{}]}";
+    static const char *const texts[] = {
+        "[]",
+        "{}",
+        "null",
+        "{\"metadata\":{\"resourceVersion\":\"5\"}}",
+        "{\"items\":[]}",
+        "{\"metadata\":{},\"items\":[]}",
+        "{\"metadata\":{\"resourceVersion\":\"\"},\"items\":[]}",
+        "{\"metadata\":{\"resourceVersion\":5},\"items\":[]}",
+        "{\"metadata\":[],\"items\":[]}",
+        "{\"metadata\":{\"resourceVersion\":\"5\"},\"items\":{}}",
+        "{\"metadata\":{\"resourceVersion\":\"5\"},\"items\":7}",
+        "{\"metadata\":{\"resourceVersion\":\"5\"},\"items\":[" POD("a", "1") " " POD("b", "2") "]}",
+        "{\"metadata\":{\"resourceVersion\":\"5\"},\"items\":[]}{}",
+        "{\"metadata\":{\"resourceVersion\":\"5\"},\"items\":[]} x",
+    };
+    struct k8s_pod_list list;
+
+    k8s_pod_list_init(&list);
+    for (size_t len = 0; len < sizeof(whole) - 1; len++)
+        assert_int_equal(k8s_pod_list_add_page(&list, (struct slice){whole, len}), -EBADMSG);
+    k8s_pod_list_release(&list);
+    assert_int_equal(k8s_pod_list_add_page(&list, SLICE(whole)), 0);
+    for (size_t i = 0; i < ARRAY_LEN(texts); i++) {
+        k8s_pod_list_release(&list);
+        if (k8s_pod_list_add_page(&list, slice_of(texts[i])) != -EBADMSG)
+            fail_msg("%s was not refused", texts[i]);
+    }
+    k8s_pod_list_release(&list);
+}
+
+static void list__has_a_limit(void **state UNUSED)
+{
+    struct k8s_pod_list list;
+    struct strbuf text;
+
+    k8s_pod_list_init(&list);
+    strbuf_init(&text, NULL, 64 * 1024 * 1024);
+    strbuf_append_str(&text, "{\"metadata\":{\"resourceVersion\":\"5\"},\"items\":[" POD("a", "1"));
+    for (int i = 0; i < K8S_POD_LIST_MAX; i++)
+        strbuf_append_str(&text, "," POD("a", "1"));
+    strbuf_append_str(&text, "]}");
+    assert_false(strbuf_failed(&text));
+    assert_int_equal(k8s_pod_list_add_page(&list, strbuf_slice(&text)), -E2BIG);
+    strbuf_release(&text);
+    k8s_pod_list_release(&list);
+}
+
+static void list__tokens_have_a_limit(void **state UNUSED)
+{
+    struct k8s_pod_list list;
+    struct strbuf text;
+
+    k8s_pod_list_init(&list);
+    strbuf_init(&text, NULL, 64 * 1024);
+    strbuf_append_str(&text, "{\"metadata\":{\"resourceVersion\":\"5\",\"continue\":\"");
+    for (int i = 0; i <= K8S_CONTINUE_MAX; i++)
+        strbuf_append_char(&text, 'x');
+    strbuf_append_str(&text, "\"},\"items\":[]}");
+    assert_int_equal(k8s_pod_list_add_page(&list, strbuf_slice(&text)), -EBADMSG);
+    strbuf_release(&text);
+    k8s_pod_list_release(&list);
+}
+
+/* Events */
+
+static struct k8s_pod_event event_of(struct arena *arena, const char *text)
+{
+    struct k8s_pod_event event;
+
+    assert_int_equal(k8s_pod_event_parse(slice_of(text), arena, &event), 0);
+    return event;
+}
+
+#define VERSIONED "{\"metadata\":{\"name\":\"a\",\"uid\":\"u\",\"resourceVersion\":\"9\"}}"
+
+static void event__says_what_happened_to_which_pod(void **state)
+{
+    struct k8s_pod_event event = event_of(*state, "{\"type\":\"ADDED\",\"object\":" VERSIONED "}");
+
+    assert_int_equal(event.type, K8S_POD_EVENT_SEEN);
+    assert_string_equal(event.pod.name, "a");
+    assert_string_equal(event.version, "9");
+    event = event_of(*state, "{\"type\":\"MODIFIED\",\"object\":" VERSIONED "}");
+    assert_int_equal(event.type, K8S_POD_EVENT_SEEN);
+    event = event_of(*state, "{\"type\":\"DELETED\",\"object\":" VERSIONED "}");
+    assert_int_equal(event.type, K8S_POD_EVENT_GONE);
+    assert_string_equal(event.pod.uid, "u");
+}
+
+static void event__bookmark_has_a_version_only(void **state)
+{
+    struct k8s_pod_event event = event_of(
+        *state,
+        "{\"type\":\"BOOKMARK\",\"object\":{\"kind\":\"Pod\",\"metadata\":{\"resourceVersion\":\"12\","
+        "\"creationTimestamp\":null},\"spec\":{\"containers\":null},\"status\":{}}}");
+
+    assert_int_equal(event.type, K8S_POD_EVENT_BOOKMARK);
+    assert_string_equal(event.version, "12");
+}
+
+static void event__error_carries_a_status(void **state)
+{
+    struct k8s_pod_event event = event_of(
+        *state,
+        "{\"type\":\"ERROR\",\"object\":{\"kind\":\"Status\",\"metadata\":{\"resourceVersion\":"
+        "\"3\"},\"status\":\"Failure\",\"message\":\"too old\",\"reason\":\"Expired\",\"code\":410}}");
+
+    assert_int_equal(event.type, K8S_POD_EVENT_ERROR);
+    assert_int_equal(event.refusal.code, 410);
+    assert_string_equal(event.refusal.reason, "Expired");
+    assert_string_equal(event.refusal.message, "too old");
+    assert_null(event.version);
+}
+
+static void event__about_what_is_no_pod_is_skipped_but_its_version_counts(void **state)
+{
+    struct k8s_pod_event event = event_of(
+        *state,
+        "{\"type\":\"ADDED\",\"object\":{\"metadata\":{\"name\":\"Bad\",\"resourceVersion\":\"9\"}}}");
+
+    assert_int_equal(event.type, K8S_POD_EVENT_SKIPPED);
+    assert_string_equal(event.version, "9");
+    assert_string_equal(event.skipped_name, "Bad");
+    event = event_of(*state, "{\"type\":\"PAINTED\",\"object\":" VERSIONED "}");
+    assert_int_equal(event.type, K8S_POD_EVENT_SKIPPED);
+}
+
+static void event__that_is_none_is_refused(void **state)
+{
+    static const char *const texts[] = {
+        "{}",
+        "{\"type\":\"ADDED\"}",
+        "{\"object\":" VERSIONED "}",
+        "{\"type\":7,\"object\":" VERSIONED "}",
+        "{\"type\":\"ADDED\",\"object\":null}",
+        "{\"type\":\"ADDED\",\"object\":[]}",
+        "{\"type\":\"ADDED\",\"object\":" VERSIONED,
+        "{\"type\":\"ADDED\" \"object\":" VERSIONED "}",
+    };
+
+    for (size_t i = 0; i < ARRAY_LEN(texts); i++) {
+        struct k8s_pod_event event;
+
+        assert_int_equal(k8s_pod_event_parse(slice_of(texts[i]), *state, &event), -EBADMSG);
+    }
+}
+
+static void refusal__is_read_as_far_as_it_goes(void **state UNUSED)
+{
+    struct k8s_refusal refusal;
+
+    k8s_refusal_parse(
+        SLICE("{\"kind\":\"Status\",\"message\":\"Too large resource version: 9, current: 5\",\"reason\":"
+              "\"Timeout\",\"details\":{\"causes\":[{\"reason\":\"Other\"},{\"reason\":"
+              "\"ResourceVersionTooLarge\",\"message\":\"Too large resource version\"}],"
+              "\"retryAfterSeconds\":1},\"code\":504}"),
+        &refusal);
+    assert_int_equal(refusal.code, 504);
+    assert_true(refusal.is_version_too_large);
+    assert_int_equal(refusal.retry_after_ms, 1000);
+
+    k8s_refusal_parse(
+        SLICE("{\"code\":\"x\",\"message\":7,\"details\":{\"causes\":7,\"retryAfterSeconds\":1e300}}"),
+        &refusal);
+    assert_int_equal(refusal.code, 0);
+    assert_string_equal(refusal.message, "");
+    assert_false(refusal.is_version_too_large);
+    assert_int_equal(refusal.retry_after_ms, K8S_REFUSAL_RETRY_MAX_S * 1000);
+
+    k8s_refusal_parse(SLICE("<html>"), &refusal);
+    assert_int_equal(refusal.code, 0);
+    k8s_refusal_parse((struct slice){NULL, 0}, &refusal);
+    assert_int_equal(refusal.code, 0);
+}
+
+static void backoff__doubles_to_its_limit_and_begins_anew_after_a_quiet_time(void **state UNUSED)
+{
+    static const uint64_t steps[] = {800, 1600, 3200, 6400, 12800, 25600, 30000, 30000};
+    struct k8s_backoff backoff = {0};
+    uint64_t now_ms = 1000000;
+
+    for (size_t i = 0; i < ARRAY_LEN(steps); i++) {
+        uint64_t wait_ms = k8s_backoff_next(&backoff, now_ms, 0, i % 2 ? UINT32_MAX : 0);
+
+        assert_int_equal(wait_ms, i % 2 ? 2 * steps[i] : steps[i]);
+        now_ms += wait_ms;
+    }
+    assert_int_equal(k8s_backoff_next(&backoff, now_ms + K8S_BACKOFF_QUIET_MS - 1, 0, 0), 30000);
+    now_ms += K8S_BACKOFF_QUIET_MS - 1 + 30000 + K8S_BACKOFF_QUIET_MS;
+    assert_int_equal(k8s_backoff_next(&backoff, now_ms, 0, 0), 800);
+    assert_int_equal(k8s_backoff_next(&backoff, now_ms + 800, 5000, 0), 5000);
+    assert_int_equal(k8s_backoff_next(&backoff, now_ms + 5800, 1, 0), 3200);
+}
+
+static void path__of_a_list_has_either_a_version_or_a_token(void **state UNUSED)
+{
+    char path[K8S_PODS_PATH_MAX];
+
+    assert_int_equal(k8s_pods_path_list(path, "ns", "app=a,b in (c)", "0", "", false), 0);
+    assert_string_equal(path, "/api/v1/namespaces/ns/pods?labelSelector=app%3Da%2Cb%20in%20%28c%29&limit=500"
+                              "&resourceVersion=0");
+    assert_int_equal(k8s_pods_path_list(path, "ns", NULL, "0", "a+/=", false), 0);
+    assert_string_equal(path, "/api/v1/namespaces/ns/pods?limit=500&continue=a%2B%2F%3D");
+    assert_int_equal(k8s_pods_path_list(path, "ns", "", "", "", false), 0);
+    assert_string_equal(path, "/api/v1/namespaces/ns/pods?limit=500");
+    assert_int_equal(k8s_pods_path_list(path, "ns", NULL, "77", "", false), 0);
+    assert_string_equal(path, "/api/v1/namespaces/ns/pods?resourceVersion=77");
+    assert_int_equal(k8s_pods_path_list(path, "n/s", NULL, "", "", true), 0);
+    assert_string_equal(path, "/api/v1/namespaces/n%2Fs/pods");
+}
+
+static void path__of_a_watch_asks_for_bookmarks(void **state UNUSED)
+{
+    char path[K8S_PODS_PATH_MAX];
+
+    assert_int_equal(k8s_pods_path_watch(path, "ns", "a=b", "77", 301), 0);
+    assert_string_equal(path, "/api/v1/namespaces/ns/pods?watch=1&allowWatchBookmarks=true&timeoutSeconds=301"
+                              "&resourceVersion=77&labelSelector=a%3Db");
+}
+
+static void path__that_does_not_fit_is_refused(void **state UNUSED)
+{
+    static char selector[K8S_PODS_PATH_MAX];
+    char path[K8S_PODS_PATH_MAX];
+
+    memset(selector, 'a', sizeof(selector) - 1);
+    assert_int_equal(k8s_pods_path_list(path, "ns", selector, "0", "", false), -EMSGSIZE);
+    memset(selector, '=', sizeof(selector) / 2);
+    selector[sizeof(selector) / 2] = '\0';
+    assert_int_equal(k8s_pods_path_watch(path, "ns", selector, "0", 300), -EMSGSIZE);
+}
+
+#define TEST(name) cmocka_unit_test_setup_teardown(name, setup, teardown)
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        TEST(pod__that_runs_and_is_ready_is_ready),
+        TEST(pod__lacking_one_of_the_four_is_not_ready),
+        TEST(pod__that_terminates_is_not_ready_though_it_says_so),
+        TEST(pod__with_null_where_nothing_is_is_read),
+        TEST(pod__carries_the_mark_that_its_annotations_say),
+        TEST(pod__that_cannot_be_believed_is_refused),
+        TEST(pod__names_and_uids_have_a_limit),
+        TEST(pod__without_memory_says_so),
+        cmocka_unit_test(incarnation__of_the_largest_pod_fits),
+        TEST(object__with_an_escaped_nul_is_read_all_the_same),
+        cmocka_unit_test(list__gathers_its_pages_in_the_order_of_names),
+        cmocka_unit_test(list__without_pods_is_empty),
+        cmocka_unit_test(list__skips_what_is_no_pod_and_keeps_the_rest),
+        cmocka_unit_test(list__that_is_none_or_not_whole_is_refused),
+        cmocka_unit_test(list__has_a_limit),
+        cmocka_unit_test(list__tokens_have_a_limit),
+        TEST(event__says_what_happened_to_which_pod),
+        TEST(event__bookmark_has_a_version_only),
+        TEST(event__error_carries_a_status),
+        TEST(event__about_what_is_no_pod_is_skipped_but_its_version_counts),
+        TEST(event__that_is_none_is_refused),
+        cmocka_unit_test(refusal__is_read_as_far_as_it_goes),
+        cmocka_unit_test(backoff__doubles_to_its_limit_and_begins_anew_after_a_quiet_time),
+        cmocka_unit_test(path__of_a_list_has_either_a_version_or_a_token),
+        cmocka_unit_test(path__of_a_watch_asks_for_bookmarks),
+        cmocka_unit_test(path__that_does_not_fit_is_refused),
+    };
+
+    return cmocka_run_group_tests_name("k8s_pod", tests, NULL, NULL);
+}

@@ -11,6 +11,7 @@
 
 #include "api/api.h"
 #include "app/ended.h"
+#include "app/kube.h"
 #include "app/lead.h"
 #include "app/redis.h"
 #include "base/clock.h"
@@ -51,6 +52,8 @@ struct app {
     struct http_server *server;
     struct http_server *metrics_server;
     struct manager_static_pod *static_pods;
+    struct k8s_config *kube_config; /* both only where pods come from Kubernetes */
+    struct k8s_client *kube;
     struct lead *lead;
     char identity[APP_IDENTITY_MAX + 1]; /* no other process has it, whatever POD_NAME says */
 };
@@ -100,7 +103,7 @@ static void app_close_servers(void *arg)
 {
     struct app *app = arg;
 
-    app->lead = NULL;
+    app->kube = NULL;
     app->servers_left = 1; /* this function itself, so that there is always a last one */
     app_close_server(app, app->server);
     app_close_server(app, app->metrics_server);
@@ -109,12 +112,23 @@ static void app_close_servers(void *arg)
     app_server_closed(app);
 }
 
+static void app_close_kube(void *arg)
+{
+    struct app *app = arg;
+
+    app->lead = NULL;
+    if (app->kube)
+        k8s_client_close(app->kube, app_close_servers, app);
+    else
+        app_close_servers(app);
+}
+
 static void app_stop_leading(struct app *app)
 {
     if (app->lead)
-        lead_stop(app->lead, app_close_servers, app);
+        lead_stop(app->lead, app_close_kube, app);
     else
-        app_close_servers(app);
+        app_close_kube(app);
 }
 
 static void app_look_at_drain(uv_timer_t *timer)
@@ -239,12 +253,6 @@ static void app_raise_descriptors(const struct settings *settings)
 
 static void app_warn(const struct app *app)
 {
-    bool may_be_kubernetes = getenv("KUBERNETES_SERVICE_HOST") || getenv("KUBECONFIG") ||
-                             access("/var/run/secrets/kubernetes.io/serviceaccount/token", F_OK) == 0;
-
-    if (may_be_kubernetes && !config_is_set(app->config, "POD_SOURCE"))
-        log_warn("Kubernetes is there, but this version does not watch its pods yet",
-                 log_str("pod_source", app->settings->pod_source == CONFIG_PODS_STATIC ? "static" : "api"));
     if (config_inert_names(app->config)[0])
         log_warn("settings that have no effect in this version",
                  log_str("names", config_inert_names(app->config)));
@@ -332,22 +340,19 @@ static int app_new_api(struct app *app)
     return api_serve_metrics(app->api, app->metrics_server);
 }
 
-static int app_new_lead(struct app *app)
+static int app_new_kube(struct app *app)
+{
+    int err;
+
+    if (app->settings->pod_source != CONFIG_PODS_KUBERNETES)
+        return 0;
+    err = app_find_kube(app->settings, &app->kube_config);
+    return err < 0 ? err : k8s_client_new(&app->loop, app->kube_config, &app->kube);
+}
+
+static int app_copy_static_pods(struct app *app)
 {
     const struct settings *settings = app->settings;
-    struct lead_settings lead = {
-        .manager = {.source = settings->pod_source == CONFIG_PODS_STATIC ? POD_SOURCE_STATIC : POD_SOURCE_API,
-                    .static_pod_count = settings->static_pod_count,
-                    .cleanup_interval_ms = settings->cleanup_interval_ms,
-                    .reconcile_interval_ms = settings->reconcile_interval_ms},
-        .election = {.key_prefix = settings->key_prefix,
-                     .identity = app->identity,
-                     .duration_ms = settings->leader_election_duration_ms,
-                     .renew_deadline_ms = settings->leader_election_renew_deadline_ms,
-                     .retry_ms = settings->leader_election_retry_period_ms},
-    };
-    struct store_health health;
-    struct redis_link *link = NULL;
 
     app->static_pods = calloc(settings->static_pod_count + 1, sizeof(*app->static_pods));
     if (!app->static_pods)
@@ -356,12 +361,55 @@ static int app_new_lead(struct app *app)
         app->static_pods[i].name = settings->static_pods[i].name;
         app->static_pods[i].address = settings->static_pods[i].address;
     }
-    lead.manager.static_pods = app->static_pods;
+    return 0;
+}
+
+/* A store of one's own needs no election, and one may be told to lead without asking. */
+static enum lead_election app_election(const struct app *app, bool has_redis)
+{
+    if (!has_redis || !app->settings->leader_election_enabled)
+        return LEAD_ALWAYS;
+    return app->kube ? LEAD_BY_LEASE : LEAD_BY_REDIS;
+}
+
+static int app_new_lead(struct app *app)
+{
+    static const enum pod_source sources[] = {
+        [CONFIG_PODS_API] = POD_SOURCE_API,
+        [CONFIG_PODS_STATIC] = POD_SOURCE_STATIC,
+        [CONFIG_PODS_KUBERNETES] = POD_SOURCE_KUBERNETES,
+    };
+    const struct settings *settings = app->settings;
+    bool is_static = settings->pod_source == CONFIG_PODS_STATIC;
+    struct store_health health;
+    struct lead_settings lead;
+    int err = app_copy_static_pods(app);
+
+    if (err < 0)
+        return err;
     store_health(app->store, &health);
-    /* A store of one's own needs no election, and one may be told to lead without asking. */
-    if (strcmp(health.name, "redis") == 0 && settings->leader_election_enabled)
-        link = redis_store_link(app->store);
-    return lead_new(&app->loop, &lead, app->store, link, app->metrics, app->api, &app->lead);
+    lead = (struct lead_settings){
+        .manager = {.source = sources[settings->pod_source],
+                    .static_pods = app->static_pods,
+                    .static_pod_count = is_static ? settings->static_pod_count : 0,
+                    .kube = {.client = app->kube,
+                             .namespace_name = settings->namespace_name,
+                             .label_selector = settings->pod_label_selector,
+                             .agent_port = settings->voice_agent_port,
+                             .marks_pods = settings->mark_busy_pods},
+                    .cleanup_interval_ms = settings->cleanup_interval_ms,
+                    .reconcile_interval_ms = settings->reconcile_interval_ms},
+        .identity = app->identity,
+        .key_prefix = settings->key_prefix,
+        .lease_namespace = settings->leader_election_namespace,
+        .lease_name = settings->leader_election_lock_name,
+        .duration_ms = settings->leader_election_duration_ms,
+        .renew_deadline_ms = settings->leader_election_renew_deadline_ms,
+        .retry_ms = settings->leader_election_retry_period_ms,
+        .has_redis = strcmp(health.name, "redis") == 0,
+    };
+    lead.election = app_election(app, lead.has_redis);
+    return lead_new(&app->loop, &lead, app->store, app->metrics, app->api, &app->lead);
 }
 
 static void app_make_identity(struct app *app)
@@ -383,6 +431,8 @@ static int app_build(struct app *app)
         err = app_new_servers(app);
     if (err == 0)
         err = app_new_api(app);
+    if (err == 0)
+        err = app_new_kube(app);
     if (err == 0)
         err = app_new_lead(app);
     if (err < 0)
@@ -457,6 +507,7 @@ int app_run(const struct config *config)
     ended_free(app.ended);
     metrics_free(app.metrics);
     free(app.static_pods);
+    k8s_config_free(app.kube_config);
     if (app.status == EXIT_OK)
         log_info("stopped");
     log_finish(LOG_PATIENCE_MS);

@@ -8,12 +8,12 @@ struct lead {
     struct lead_settings settings;
     uv_loop_t *loop;
     struct store *store;
-    struct redis_link *link;
     struct metrics *metrics;
     struct api *api;
-    struct redis_leader *election;
-    struct manager *manager; /* while we lead, and until it has stopped after that */
-    bool is_wanted;          /* do we lead? */
+    struct redis_leader *lock; /* LEAD_BY_REDIS */
+    struct k8s_lease *lease;   /* LEAD_BY_LEASE */
+    struct manager *manager;   /* while we lead, and until it has stopped after that */
+    bool is_wanted;            /* do we lead? */
     bool is_manager_stopping;
     bool is_stopping;
     void (*stopped)(void *arg);
@@ -21,7 +21,7 @@ struct lead {
 };
 
 int lead_new(uv_loop_t *loop, const struct lead_settings *settings, struct store *store,
-             struct redis_link *link, struct metrics *metrics, struct api *api, struct lead **ret_lead)
+             struct metrics *metrics, struct api *api, struct lead **ret_lead)
 {
     struct lead *lead = calloc(1, sizeof(*lead));
 
@@ -30,7 +30,6 @@ int lead_new(uv_loop_t *loop, const struct lead_settings *settings, struct store
     lead->settings = *settings;
     lead->loop = loop;
     lead->store = store;
-    lead->link = link;
     lead->metrics = metrics;
     lead->api = api;
     *ret_lead = lead;
@@ -43,7 +42,7 @@ static void lead_finish(void *arg)
     void (*stopped)(void *arg) = lead->stopped;
     void *stopped_arg = lead->stopped_arg;
 
-    if (lead->link)
+    if (lead->settings.has_redis)
         redis_store_set_guard(lead->store, NULL, NULL);
     free(lead);
     stopped(stopped_arg);
@@ -73,8 +72,10 @@ static int lead_settle(struct lead *lead)
         return 0;
     }
     if (lead->is_stopping) {
-        if (lead->election)
-            redis_leader_stop(TAKE(lead->election), lead_finish, lead);
+        if (lead->lock)
+            redis_leader_stop(TAKE(lead->lock), lead_finish, lead);
+        else if (lead->lease)
+            k8s_lease_stop(TAKE(lead->lease), lead_finish, lead);
         else
             lead_finish(lead);
         return 0;
@@ -83,9 +84,7 @@ static int lead_settle(struct lead *lead)
         int err =
             manager_new(lead->loop, &lead->settings.manager, lead->store, lead->metrics, &lead->manager);
 
-        if (err < 0)
-            return err;
-        manager_start(lead->manager);
+        return err < 0 ? err : manager_start(lead->manager);
     }
     return 0;
 }
@@ -114,21 +113,53 @@ static bool lead_may_act(void *arg, uint64_t *ret_fence)
 {
     const struct lead *lead = arg;
 
-    *ret_fence = lead->election ? redis_leader_fence(lead->election) : 0;
-    return lead->election && redis_leader_leads(lead->election);
+    *ret_fence = lead->lock ? redis_leader_fence(lead->lock) : 0;
+    if (lead->lock)
+        return redis_leader_leads(lead->lock);
+    return lead->lease && k8s_lease_leads(lead->lease);
+}
+
+static int lead_by_redis(struct lead *lead)
+{
+    const struct redis_leader_settings settings = {
+        .key_prefix = lead->settings.key_prefix,
+        .identity = lead->settings.identity,
+        .duration_ms = lead->settings.duration_ms,
+        .renew_deadline_ms = lead->settings.renew_deadline_ms,
+        .retry_ms = lead->settings.retry_ms,
+        .on_change = lead_changed,
+        .on_change_arg = lead,
+    };
+
+    return redis_leader_new(lead->loop, &settings, redis_store_link(lead->store), &lead->lock);
+}
+
+static int lead_by_lease(struct lead *lead)
+{
+    const struct k8s_lease_settings settings = {
+        .namespace_name = lead->settings.lease_namespace,
+        .name = lead->settings.lease_name,
+        .identity = lead->settings.identity,
+        .duration_ms = lead->settings.duration_ms,
+        .renew_deadline_ms = lead->settings.renew_deadline_ms,
+        .retry_ms = lead->settings.retry_ms,
+        .on_change = lead_changed,
+        .on_change_arg = lead,
+    };
+
+    return k8s_lease_new(lead->loop, &settings, lead->settings.manager.kube.client, &lead->lease);
 }
 
 int lead_start(struct lead *lead)
 {
-    if (!lead->link) {
+    if (lead->settings.election == LEAD_ALWAYS) {
         lead_set_wanted(lead, true);
-        api_set_leader(lead->api, true, lead->settings.election.identity);
+        api_set_leader(lead->api, true, lead->settings.identity);
         return lead_settle(lead);
     }
-    lead->settings.election.on_change = lead_changed;
-    lead->settings.election.on_change_arg = lead;
-    redis_store_set_guard(lead->store, lead_may_act, lead);
-    return redis_leader_new(lead->loop, &lead->settings.election, lead->link, &lead->election);
+    if (lead->settings.has_redis)
+        redis_store_set_guard(lead->store, lead_may_act, lead);
+    return lead->settings.election == LEAD_BY_REDIS ? lead_by_redis(lead) : lead_by_lease(lead);
 }
 
 void lead_stop(struct lead *lead, void (*stopped)(void *arg), void *arg)

@@ -1,28 +1,44 @@
 /*
  * lead.h - runs the pool manager while this process leads, and only then.
  *
- * A process with a store of its own always leads. Where several share one, a lock elects the leader; losing
- * it stops the manager, not the process.
+ * A process with a store of its own always leads. Where several share one, a Lease of Kubernetes or a lock in
+ * Redis elects the leader; losing it stops the manager, not the process.
  */
 #ifndef APP_LEAD_H
 #define APP_LEAD_H
 
 #include "api/api.h"
+#include "k8s/lease.h"
 #include "manager/manager.h"
 #include "store/redis/leader.h"
 #include "store/redis/redis.h"
 
 struct lead; /* opaque: see lead.c */
 
-struct lead_settings {
-    struct manager_settings manager;       /* what it points to is borrowed and must stay */
-    struct redis_leader_settings election; /* its on_change is ours; used only with a link */
+/* Who says who leads. */
+enum lead_election {
+    LEAD_ALWAYS,   /* nobody is asked */
+    LEAD_BY_REDIS, /* the store must be in Redis */
+    LEAD_BY_LEASE, /* manager.kube.client must be there */
 };
 
-/* `link` NULL: no election, this process leads. Everything else is borrowed as well. */
+/* What it points to is borrowed and must stay. */
+struct lead_settings {
+    struct manager_settings manager;
+    enum lead_election election;
+    const char *identity;
+    const char *key_prefix; /* of the lock in Redis */
+    const char *lease_namespace;
+    const char *lease_name;
+    uint64_t duration_ms;
+    uint64_t renew_deadline_ms;
+    uint64_t retry_ms;
+    bool has_redis; /* the store is in Redis, and its bulk work asks whether we still lead */
+};
+
+/* Everything is borrowed. */
 int lead_new(uv_loop_t *loop, const struct lead_settings *settings, struct store *store,
-             struct redis_link *link, struct metrics *metrics, struct api *api,
-             struct lead **ret_lead) MUST_CHECK;
+             struct metrics *metrics, struct api *api, struct lead **ret_lead) MUST_CHECK;
 
 /* Starts to lead, or to ask for it. */
 int lead_start(struct lead *lead) MUST_CHECK;

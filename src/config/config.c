@@ -1,6 +1,9 @@
 #include "config/config_internal.h"
 
+#include <limits.h>
+#include <stdio.h>
 #include <stdlib.h>
+#include <unistd.h>
 
 #include "base/json.h"
 #include "base/map.h"
@@ -235,11 +238,33 @@ static int config_read_static_pods(struct config *config)
     return err;
 }
 
+static bool config_has_kubernetes(const struct settings *settings)
+{
+    char path[PATH_MAX];
+
+    if (settings->kubeconfig[0] || settings->kube_api_url[0])
+        return true;
+    /* Every pod is told the address; a service account it may have or not. */
+    snprintf(path, sizeof(path), "%s/token", settings->service_account_dir);
+    return settings->kubernetes_service_host[0] && access(path, F_OK) == 0;
+}
+
+static enum config_pod_source config_find_source(const struct settings *settings)
+{
+    if (settings->static_pod_count > 0)
+        return CONFIG_PODS_STATIC;
+    return config_has_kubernetes(settings) ? CONFIG_PODS_KUBERNETES : CONFIG_PODS_API;
+}
+
 /* Settings that only make sense together. Runs also when some are bad: those have their defaults. */
 static int config_check_together(struct config *config)
 {
+    static const char *const sources[] = {
+        [CONFIG_PODS_API] = "api",
+        [CONFIG_PODS_STATIC] = "static",
+        [CONFIG_PODS_KUBERNETES] = "kubernetes",
+    };
     struct settings *settings = &config->settings;
-    const struct setting *source = &config_table[config_index("POD_SOURCE")];
     size_t source_index = config_index("POD_SOURCE");
     int err;
 
@@ -248,17 +273,18 @@ static int config_check_together(struct config *config)
                       settings->metrics_port);
 
     if (!config->is_set[source_index]) {
-        settings->pod_source = settings->static_pod_count > 0 ? CONFIG_PODS_STATIC : CONFIG_PODS_API;
-        config->texts[source_index] = settings->static_pod_count > 0 ? "static" : "api";
-    } else if (settings->pod_source == CONFIG_PODS_KUBERNETES) {
-        config_refuse_value(config, source, config->texts[source_index],
-                            "api or static: this version does not know Kubernetes yet");
+        settings->pod_source = config_find_source(settings);
+        config->texts[source_index] = sources[settings->pod_source];
+    } else if (settings->pod_source == CONFIG_PODS_KUBERNETES && !config_has_kubernetes(settings)) {
+        strbuf_append_str(&config->errors, "POD_SOURCE is kubernetes, but nothing says where that is: set "
+                                           "KUBECONFIG, or run in a pod with a service account\n");
     } else if (settings->pod_source == CONFIG_PODS_STATIC && settings->static_pod_count == 0) {
         strbuf_append_str(&config->errors, "POD_SOURCE is static, but STATIC_PODS names no pod\n");
-    } else if (settings->pod_source == CONFIG_PODS_API && config_is_set(config, "STATIC_PODS")) {
-        strbuf_append_str(
+    } else if (settings->pod_source != CONFIG_PODS_STATIC && config_is_set(config, "STATIC_PODS")) {
+        strbuf_printf(
             &config->errors,
-            "POD_SOURCE is api, but STATIC_PODS is set: set POD_SOURCE=static, or unset one of them\n");
+            "POD_SOURCE is %s, but STATIC_PODS is set: set POD_SOURCE=static, or unset one of them\n",
+            sources[settings->pod_source]);
     }
 
     if (settings->leader_election_duration_ms <= settings->leader_election_renew_deadline_ms)

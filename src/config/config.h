@@ -65,6 +65,12 @@ struct settings {
     size_t static_pod_count;
     const char *namespace_name;
     const char *pod_label_selector;
+    const char *kubeconfig;
+    const char *kube_api_url;
+    const char *kubernetes_service_host;
+    uint16_t kubernetes_service_port;
+    const char *service_account_dir;
+    bool mark_busy_pods;
     const char *pod_name;
     uint64_t heartbeat_ttl_ms;
     /* Voice agents */

@@ -94,8 +94,9 @@ const struct setting config_table[] = {
     /* Pods */
     {"POD_SOURCE", group_pods, SETTING_ENUM, FIELD(pod_source), .fallback = "",
      .choices = "api|static|kubernetes",
-     .help = "Who says which pods there are: they register themselves (api), or STATIC_PODS does (static). "
-             "Unset: static if STATIC_PODS is set, else api. This version refuses kubernetes."},
+     .help = "Who says which pods there are: they register themselves (api), STATIC_PODS does (static), or "
+             "Kubernetes does. Unset: static if STATIC_PODS is set; else kubernetes if KUBECONFIG, "
+             "KUBE_API_URL or a service account is there; else api."},
     {"STATIC_PODS", group_pods, SETTING_STRING, FIELD(static_pods_text), .fallback = "",
      LIMITS(0, 128 * 1024),
      .help = "Pods by name and address: `voice-agent-0=127.0.0.1:9000,voice-agent-1`. The address may be "
@@ -105,10 +106,27 @@ const struct setting config_table[] = {
      .help = "A pod that registered itself and does not heartbeat for this long is gone."},
     {"POD_NAME", group_pods, SETTING_STRING, FIELD(pod_name), .fallback = "smart-router-local",
      LIMITS(1, 253), .help = "This router's own name, as the status shows it."},
-    {"NAMESPACE", group_pods, SETTING_STRING, SETTING_INERT, FIELD(namespace_name), .fallback = "default",
-     LIMITS(1, 63), .help = "The Kubernetes namespace of the pods."},
-    {"POD_LABEL_SELECTOR", group_pods, SETTING_STRING, SETTING_INERT, FIELD(pod_label_selector),
+    {"NAMESPACE", group_pods, SETTING_STRING, FIELD(namespace_name), .fallback = "default", LIMITS(1, 63),
+     .help = "The Kubernetes namespace of the pods."},
+    {"POD_LABEL_SELECTOR", group_pods, SETTING_STRING, FIELD(pod_label_selector),
      .fallback = "app=voice-agent", LIMITS(1, 1024), .help = "Which pods of the namespace are voice agents."},
+    {"KUBECONFIG", group_pods, SETTING_STRING, FIELD(kubeconfig), .fallback = "", LIMITS(0, 4096),
+     .help = "A kubeconfig file, whose current context says where the API server is and who we are. Unset: "
+             "the service account of the pod that the router runs in."},
+    {"KUBE_API_URL", group_pods, SETTING_URL, FIELD(kube_api_url), .fallback = "", LIMITS(0, 1024),
+     .choices = "http|https",
+     .help = "The API server without credentials, as `kubectl proxy` gives it: http://127.0.0.1:8001. Wins "
+             "over KUBECONFIG."},
+    {"KUBERNETES_SERVICE_HOST", group_pods, SETTING_STRING, FIELD(kubernetes_service_host), .fallback = "",
+     LIMITS(0, 255), .help = "The API server, as Kubernetes itself tells its pods."},
+    {"KUBERNETES_SERVICE_PORT", group_pods, SETTING_PORT, FIELD(kubernetes_service_port), .fallback = "443",
+     LIMITS(1, 65535), .help = "Its port, likewise."},
+    {"SERVICE_ACCOUNT_DIR", group_pods, SETTING_STRING, FIELD(service_account_dir),
+     .fallback = "/var/run/secrets/kubernetes.io/serviceaccount", LIMITS(1, 1024),
+     .help = "Where Kubernetes puts the token and the certificate of the service account."},
+    {"MARK_BUSY_PODS", group_pods, SETTING_BOOL, FIELD(mark_busy_pods), .fallback = "true",
+     .help = "Annotate Kubernetes pods while they carry calls, so that scaling down takes idle ones first. "
+             "Needs the right to patch pods; without it there is one warning."},
 
     /* Voice agents */
     {"VOICE_AGENT_BASE_URL", group_agents, SETTING_URL, FIELD(voice_agent_base_url),
@@ -123,8 +141,8 @@ const struct setting config_table[] = {
     {"FALLBACK_WS_URL", group_agents, SETTING_URL, FIELD(fallback_ws_url), .fallback = "", LIMITS(0, 2048),
      .choices = "ws|wss",
      .help = "Where a call goes that gets no pod, or whose store is down, instead of the busy message."},
-    {"VOICE_AGENT_PORT", group_agents, SETTING_PORT, SETTING_INERT, FIELD(voice_agent_port),
-     .fallback = "8000", LIMITS(1, 65535), .help = "Where voice agents listen on Kubernetes."},
+    {"VOICE_AGENT_PORT", group_agents, SETTING_PORT, FIELD(voice_agent_port), .fallback = "8000",
+     LIMITS(1, 65535), .help = "Where voice agents listen on Kubernetes."},
 
     /* Tiers */
     {"TIER_CONFIG", group_tiers, SETTING_JSON, FIELD(tier_config), .fallback = "", LIMITS(0, 60 * 1024),
@@ -159,12 +177,10 @@ const struct setting config_table[] = {
     /* Leader election */
     {"LEADER_ELECTION_ENABLED", group_leader, SETTING_BOOL, FIELD(leader_election_enabled),
      .fallback = "true", .help = "false: this process leads. With the embedded store it always does."},
-    {"LEADER_ELECTION_NAMESPACE", group_leader, SETTING_STRING, SETTING_INERT,
-     FIELD(leader_election_namespace), .fallback = "", LIMITS(0, 63),
-     .help = "Where the Lease is. Unset: NAMESPACE."},
-    {"LEADER_ELECTION_LOCK_NAME", group_leader, SETTING_STRING, SETTING_INERT,
-     FIELD(leader_election_lock_name), .fallback = "smart-router-leader", LIMITS(1, 253),
-     .help = "The Lease's name."},
+    {"LEADER_ELECTION_NAMESPACE", group_leader, SETTING_STRING, FIELD(leader_election_namespace),
+     .fallback = "", LIMITS(0, 63), .help = "Where the Lease is. Unset: NAMESPACE."},
+    {"LEADER_ELECTION_LOCK_NAME", group_leader, SETTING_STRING, FIELD(leader_election_lock_name),
+     .fallback = "smart-router-leader", LIMITS(1, 253), .help = "The Lease's name."},
     {"LEADER_ELECTION_DURATION", group_leader, SETTING_DURATION, FIELD(leader_election_duration_ms),
      .fallback = "15s", LIMITS(SECOND, HOUR),
      .help = "How long others wait for a leader that is silent; more than the renew deadline."},

@@ -96,7 +96,7 @@ static void on_request_closed(uv_handle_t *handle)
     struct k8s_request *request = handle->data;
     struct k8s_client *client = request->client;
 
-    request_free(request);
+    k8s_request_free(request);
     client_let_go(client);
 }
 
@@ -150,9 +150,9 @@ static void on_timeout(uv_timer_t *timer)
     struct k8s_request *request = timer->data;
     uint64_t waited_ms = request->is_streaming ? request->stall_ms : request->timeout_ms;
 
-    request_say(request,
-                request->is_streaming ? "nothing has come for %llu ms" : "no whole answer within %llu ms",
-                (unsigned long long)waited_ms);
+    k8s_request_say(request,
+                    request->is_streaming ? "nothing has come for %llu ms" : "no whole answer within %llu ms",
+                    (unsigned long long)waited_ms);
     lane_retire(request->lane);
     request_finish(request, -ETIMEDOUT);
 }
@@ -199,7 +199,7 @@ static void client_turn(void *arg)
     }
     while (lane->curl && (easy = curl_loop_next_done(lane->curl, &code))) {
         curl_easy_getinfo(easy, CURLINFO_PRIVATE, (char **)&request);
-        request_finish(request, request_failure(request, code));
+        request_finish(request, k8s_request_failure(request, code));
     }
 }
 
@@ -218,12 +218,12 @@ int k8s_client_send(struct k8s_client *client, const struct k8s_request_spec *sp
     rc = client_get_lane(client, &lane);
     if (rc < 0)
         return rc;
-    rc = request_new(client, spec, token_get(&client->token, clock_elapsed_ms()), &request);
+    rc = k8s_request_new(client, spec, token_get(&client->token, clock_elapsed_ms()), &request);
     if (rc < 0)
         return rc;
     rc = curl_loop_add(lane->curl, request->easy);
     if (rc < 0) {
-        request_free(request);
+        k8s_request_free(request);
         return rc;
     }
     request->done = done;

@@ -69,15 +69,15 @@ struct k8s_request {
 };
 
 /* Makes the request and its easy handle; does not start anything. `token` may be NULL. */
-int request_new(struct k8s_client *client, const struct k8s_request_spec *spec, const char *token,
-                struct k8s_request **ret_request) MUST_CHECK;
-void request_free(struct k8s_request *request);
+int k8s_request_new(struct k8s_client *client, const struct k8s_request_spec *spec, const char *token,
+                    struct k8s_request **ret_request) MUST_CHECK;
+void k8s_request_free(struct k8s_request *request);
 
 /* The errno for what libcurl says, and the sentence for it in request->error. */
-int request_failure(struct k8s_request *request, CURLcode code);
+int k8s_request_failure(struct k8s_request *request, CURLcode code);
 
 /* A sentence in request->error that begins with the method and the path. */
-void request_say(struct k8s_request *request, const char *format, ...) PRINTF_LIKE(2, 3);
+void k8s_request_say(struct k8s_request *request, const char *format, ...) PRINTF_LIKE(2, 3);
 
 /* client.c: the time for what is next, from now on. 0: for ever. */
 void client_restart_timer(struct k8s_request *request, uint64_t timeout_ms);

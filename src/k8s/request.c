@@ -204,8 +204,8 @@ static int request_fill(struct k8s_request *request, const struct k8s_request_sp
     return 0;
 }
 
-int request_new(struct k8s_client *client, const struct k8s_request_spec *spec, const char *token,
-                struct k8s_request **ret_request)
+int k8s_request_new(struct k8s_client *client, const struct k8s_request_spec *spec, const char *token,
+                    struct k8s_request **ret_request)
 {
     struct k8s_request *request = calloc(1, sizeof(*request));
     int rc;
@@ -222,14 +222,14 @@ int request_new(struct k8s_client *client, const struct k8s_request_spec *spec, 
     strbuf_init(&request->body, NULL, spec->body_max);
     rc = request_fill(request, spec, token);
     if (rc < 0) {
-        request_free(request);
+        k8s_request_free(request);
         return rc;
     }
     *ret_request = request;
     return 0;
 }
 
-void request_free(struct k8s_request *request)
+void k8s_request_free(struct k8s_request *request)
 {
     if (request->easy)
         curl_easy_cleanup(request->easy);
@@ -244,7 +244,7 @@ void request_free(struct k8s_request *request)
 
 /* ---- failures ---- */
 
-void request_say(struct k8s_request *request, const char *format, ...)
+void k8s_request_say(struct k8s_request *request, const char *format, ...)
 {
     char what[CURL_ERROR_SIZE + 64];
     va_list args;
@@ -292,13 +292,14 @@ static int errno_of(CURL *easy, CURLcode code)
     }
 }
 
-int request_failure(struct k8s_request *request, CURLcode code)
+int k8s_request_failure(struct k8s_request *request, CURLcode code)
 {
     if (request->err == -EMSGSIZE) {
-        request_say(request, "the answer is longer than %zu bytes", request->body.max);
+        k8s_request_say(request, "the answer is longer than %zu bytes", request->body.max);
         return request->err;
     }
     if (code != CURLE_OK)
-        request_say(request, "%s", request->curl_error[0] ? request->curl_error : curl_easy_strerror(code));
+        k8s_request_say(request, "%s",
+                        request->curl_error[0] ? request->curl_error : curl_easy_strerror(code));
     return request->err ? request->err : errno_of(request->easy, code);
 }

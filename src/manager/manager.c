@@ -68,6 +68,9 @@ static int manager_add_metrics(struct manager *manager, struct metrics *metrics)
     manager->sync.store_durations = store_durations;
     manager->sweep.failures_total = metrics_series(failures, (const char *const[]){"sweep"});
     manager->sweep.store_durations = store_durations;
+    manager->kube_failures = metrics_series(failures, (const char *const[]){"watch"});
+    manager->marking.failures_total = metrics_series(failures, (const char *const[]){"mark"});
+    manager->marking.store_durations = store_durations;
     return 0;
 }
 
@@ -107,6 +110,7 @@ int manager_new(uv_loop_t *loop, const struct manager_settings *settings, struct
     assert(store);
     assert(ret_manager);
     assert(settings->source == POD_SOURCE_STATIC || settings->static_pod_count == 0);
+    assert((settings->source == POD_SOURCE_KUBERNETES) == (settings->kube.client != NULL));
     if (!manager)
         return -ENOMEM;
     manager->settings = *settings;
@@ -140,11 +144,20 @@ int manager_new(uv_loop_t *loop, const struct manager_settings *settings, struct
     return 0;
 }
 
-void manager_start(struct manager *manager)
+int manager_start(struct manager *manager)
 {
+    int rc = 0;
+
     assert(manager);
+    if (manager->settings.source == POD_SOURCE_KUBERNETES)
+        rc = kube_start(manager);
+    if (rc == 0 && manager->settings.kube.marks_pods)
+        rc = marking_start(manager);
+    if (rc)
+        return rc;
     task_start(&manager->sync, 0);
     task_start(&manager->sweep, manager->settings.cleanup_interval_ms);
+    return 0;
 }
 
 static void manager_part_stopped(void *arg)
@@ -165,7 +178,9 @@ void manager_stop(struct manager *manager, void (*stopped)(void *arg), void *arg
     assert(stopped);
     manager->stopped = stopped;
     manager->stopped_arg = arg;
-    manager->parts_left = 2;
+    manager->parts_left = 2 + kube_parts(manager) + marking_parts(manager);
+    marking_stop(manager, manager_part_stopped, manager);
+    kube_stop(manager, manager_part_stopped, manager);
     task_stop(&manager->sync, manager_part_stopped, manager);
     task_stop(&manager->sweep, manager_part_stopped, manager);
 }

@@ -9,6 +9,7 @@
 
 #include <uv.h>
 
+#include "k8s/client.h"
 #include "metrics/metrics.h"
 #include "store/store.h"
 
@@ -19,10 +20,19 @@ struct manager_static_pod {
     const char *address; /* "" if none was given */
 };
 
+struct manager_kube {
+    struct k8s_client *client;  /* borrowed; NULL unless the source is POD_SOURCE_KUBERNETES */
+    const char *namespace_name; /* borrowed */
+    const char *label_selector; /* borrowed */
+    uint16_t agent_port;        /* where voice agents listen */
+    bool marks_pods;            /* annotate pods that carry calls, where that is allowed */
+};
+
 struct manager_settings {
     enum pod_source source; /* POD_SOURCE_API: pods register themselves, and that is all */
     const struct manager_static_pod *static_pods; /* borrowed */
     size_t static_pod_count;
+    struct manager_kube kube;
     uint64_t cleanup_interval_ms;
     uint64_t reconcile_interval_ms;
 };
@@ -30,8 +40,11 @@ struct manager_settings {
 int manager_new(uv_loop_t *loop, const struct manager_settings *settings, struct store *store,
                 struct metrics *metrics, struct manager **ret_manager) MUST_CHECK;
 
-/* Starts to lead: a full sync at once, then everything on its timer. */
-void manager_start(struct manager *manager);
+/*
+ * Starts to lead: a full sync as soon as the source has told its pods, then everything on its timer. 0 or
+ * -ENOMEM; then it must still be stopped.
+ */
+int manager_start(struct manager *manager) MUST_CHECK;
 
 /* Stops leading, waits for what is under way, frees the manager, then calls `stopped`. */
 void manager_stop(struct manager *manager, void (*stopped)(void *arg), void *arg);

@@ -4,6 +4,8 @@
 #ifndef MANAGER_MANAGER_INTERNAL_H
 #define MANAGER_MANAGER_INTERNAL_H
 
+#include "k8s/marks.h"
+#include "k8s/pods.h"
 #include "manager/manager.h"
 #include "manager/picture.h"
 #include "manager/task.h"
@@ -24,6 +26,14 @@ struct manager {
     enum pod_source other; /* the source whose left-over pods are being removed */
     char look_cursor[POD_NAME_MAX + 1];
 
+    /* Of the source kubernetes. */
+    struct k8s_pods *kube_pods;
+    struct k8s_marks *marks; /* NULL: pods are not marked */
+    struct task marking;
+    uint64_t marking_round;
+    char marking_cursor[CALL_SID_MAX + 1];
+    bool empty_seen; /* the list before had no pods */
+
     unsigned parts_left; /* to stop */
     void (*stopped)(void *arg);
     void *stopped_arg;
@@ -31,6 +41,7 @@ struct manager {
     struct metrics_series *zombies_recovered;
     struct metrics_series *sync_seconds;
     struct metrics_series *sweeps;
+    struct metrics_series *kube_failures;
 };
 
 /* sync.c */
@@ -38,5 +49,17 @@ int sync_begin(void *arg, struct command *ret_command);
 int sync_step(void *arg, const struct result *result, struct command *command);
 /* A full sync is wanted now: the source has told all its pods. */
 void sync_want_full(struct manager *manager);
+
+/* kubernetes.c */
+int kube_start(struct manager *manager) MUST_CHECK;
+/* How many times kube_stop will call `stopped`. */
+unsigned kube_parts(const struct manager *manager);
+void kube_stop(struct manager *manager, void (*stopped)(void *arg), void *arg);
+
+/* marking.c */
+int marking_start(struct manager *manager) MUST_CHECK;
+/* As kube_parts and kube_stop. */
+unsigned marking_parts(const struct manager *manager);
+void marking_stop(struct manager *manager, void (*stopped)(void *arg), void *arg);
 
 #endif

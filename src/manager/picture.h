@@ -19,9 +19,10 @@ struct picture_pod {
     char *incarnation; /* NULL: not known */
     bool is_ready;
     bool is_terminating;
-    bool is_gone;    /* stays only until that has been taken from the changes */
-    bool hold_back;  /* it heartbeats: should the store lose it, it is to speak before it gets a call */
-    uint64_t listed; /* the list that named it last */
+    bool is_gone;     /* stays only until that has been taken from the changes */
+    bool hold_back;   /* it heartbeats: should the store lose it, it is to speak before it gets a call */
+    uint64_t listed;  /* the list that named it last */
+    uint64_t busy_in; /* the last round of looks in which it had a call */
     char name[];
 };
 

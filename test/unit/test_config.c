@@ -185,8 +185,8 @@ static void features_to_come__refuse_to_start_and_keep_the_secret(void **state U
     ASSERT_ERRORS("API_KEY is set, but this version cannot check API keys yet: it would leave the API open; "
                   "unset it\n",
                   "API_KEY", "k");
-    ASSERT_ERRORS("POD_SOURCE is \"kubernetes\" but must be api or static: this version does not know "
-                  "Kubernetes yet\n",
+    ASSERT_ERRORS("POD_SOURCE is kubernetes, but nothing says where that is: set KUBECONFIG, or run in a pod "
+                  "with a service account\n",
                   "POD_SOURCE", "kubernetes");
 }
 
@@ -347,10 +347,38 @@ static void errors_of_others__are_added(void **state UNUSED)
     config_free(config);
 }
 
+static void pod_source__is_kubernetes_where_something_says_where_that_is(void **state UNUSED)
+{
+    static const struct {
+        const char *name;
+        const char *value;
+        enum config_pod_source source;
+    } cases[] = {
+        {"KUBECONFIG", "/etc/kubeconfig", CONFIG_PODS_KUBERNETES},
+        {"KUBE_API_URL", "http://127.0.0.1:8001", CONFIG_PODS_KUBERNETES},
+        {"KUBERNETES_SERVICE_HOST", "10.0.0.1", CONFIG_PODS_API}, /* without a service account */
+    };
+
+    for (size_t i = 0; i < ARRAY_LEN(cases); i++) {
+        struct config *config =
+            LOAD(cases[i].name, cases[i].value, "SERVICE_ACCOUNT_DIR", "/nonexistent/serviceaccount");
+
+        assert_string_equal(config_errors(config).data, "");
+        assert_int_equal(config_settings(config)->pod_source, cases[i].source);
+        config_free(config);
+        config = LOAD(cases[i].name, cases[i].value, "STATIC_PODS", "a");
+        assert_int_equal(config_settings(config)->pod_source, CONFIG_PODS_STATIC);
+        config_free(config);
+    }
+    ASSERT_ERRORS("POD_SOURCE is kubernetes, but STATIC_PODS is set: set POD_SOURCE=static, or unset one of "
+                  "them\n",
+                  "POD_SOURCE", "kubernetes", "STATIC_PODS", "a", "KUBECONFIG", "/etc/kubeconfig");
+}
+
 static void show__says_the_value_and_where_it_comes_from(void **state UNUSED)
 {
-    struct config *config =
-        LOAD("HTTP_PORT", "8081", "NAMESPACE", "voice", "STATIC_PODS", "a", "LEASE_TTL", "2h");
+    struct config *config = LOAD("HTTP_PORT", "8081", "NAMESPACE", "voice", "STATIC_PODS", "a", "LEASE_TTL",
+                                 "2h", "GATEWAY_RELEASE_GRACE", "7s");
     struct strbuf text;
 
     strbuf_init(&text, NULL, 1024 * 1024);
@@ -359,7 +387,8 @@ static void show__says_the_value_and_where_it_comes_from(void **state UNUSED)
     assert_non_null(strstr(text.data, "\nHTTP_PORT=8081  # environment\n"));
     assert_non_null(strstr(text.data, "\nMETRICS_PORT=9090  # default\n"));
     assert_non_null(strstr(text.data, "\nPOD_SOURCE=static  # default\n"));
-    assert_non_null(strstr(text.data, "\nNAMESPACE=voice  # environment, no effect in this version\n"));
+    assert_non_null(
+        strstr(text.data, "\nGATEWAY_RELEASE_GRACE=7s  # environment, no effect in this version\n"));
     assert_non_null(strstr(text.data, "\nLEADER_ELECTION_NAMESPACE=voice  # default\n"));
     assert_non_null(strstr(text.data, "\nCALL_INFO_TTL=2h  # default, raised to LEASE_TTL\n"));
     strbuf_reset(&text);
@@ -390,6 +419,7 @@ int main(void)
         cmocka_unit_test(static_pods__are_split_and_choose_their_source),
         cmocka_unit_test(static_pods__that_contradict_are_refused),
         cmocka_unit_test(errors_of_others__are_added),
+        cmocka_unit_test(pod_source__is_kubernetes_where_something_says_where_that_is),
         cmocka_unit_test(show__says_the_value_and_where_it_comes_from),
     };
 

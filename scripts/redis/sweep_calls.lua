@@ -1,11 +1,15 @@
--- Ends calls whose lease has run out, at most ARGV[5] of them. ARGV[4] is the fence.
--- Answers {how many are left, the ended calls, five texts each}.
+-- Ends calls whose lease has run out, at most ARGV[6] of them. ARGV[4] is the fence, ARGV[5] see lib/late.lua.
+-- Answers {how many are left, the time, the ended calls, five texts each}.
 -- include base
 -- include fence
+-- include late
 -- include pods
 -- include calls
-local answer = {0}
-for _, call_sid in ipairs(rc('ZRANGEBYSCORE', P .. 'calls:active', '-inf', now, 'LIMIT', 0, ARGV[5])) do
+local answer = {0, string.format('%.0f', now)}
+if IS_FORGIVING then
+  return answer
+end
+for _, call_sid in ipairs(rc('ZRANGEBYSCORE', P .. 'calls:active', '-inf', now, 'LIMIT', 0, ARGV[6])) do
   local record = call_record(call_sid)
   local pod = record[1]
   if pod then

@@ -1,16 +1,19 @@
--- Looks at pods whose time may have come, at most ARGV[6] of each kind: those that have been silent since
--- now - ARGV[5] ms, and, from cursor ARGV[7] on unless that is '', those that are held out of their pools. ARGV[4] is
--- the fence.
+-- Looks at pods whose time may have come, at most ARGV[7] of each kind: those that have been silent since
+-- now - ARGV[6] ms, and, from cursor ARGV[8] on unless that is '', those that are held out of their pools. ARGV[4] is
+-- the fence, ARGV[5] see lib/late.lua.
 --
--- Answers {next cursor, are there more silent ones, pods brought back, number of pods gone, their names…, ended
--- calls, five texts each}.
+-- Answers {next cursor, are there more silent ones, pods brought back, the time, number of pods gone, their names…,
+-- ended calls, five texts each}.
 -- include base
 -- include fence
+-- include late
 -- include pods
 -- include calls
 local CALLS_MAX = 50 -- what one script may end
 local recovered, gone, ended, more, looked = 0, {}, {}, 0, 0
-for _, pod in ipairs(rc('ZRANGEBYSCORE', P .. 'heartbeats', '-inf', now - tonumber(ARGV[5]), 'LIMIT', 0, ARGV[6])) do
+local silent = IS_FORGIVING and {} or
+  rc('ZRANGEBYSCORE', P .. 'heartbeats', '-inf', now - tonumber(ARGV[6]), 'LIMIT', 0, ARGV[7])
+for _, pod in ipairs(silent) do
   if #ended >= CALLS_MAX * 5 then
     more = 1
     break
@@ -27,10 +30,10 @@ for _, pod in ipairs(rc('ZRANGEBYSCORE', P .. 'heartbeats', '-inf', now - tonumb
     gone[#gone + 1] = pod
   end
 end
-if looked == tonumber(ARGV[6]) then
+if looked == tonumber(ARGV[7]) then
   more = 1
 end
-local page = ARGV[7] == '' and {'', {}} or rc('SSCAN', P .. 'pods:out', ARGV[7], 'COUNT', ARGV[6])
+local page = ARGV[8] == '' and {'', {}} or rc('SSCAN', P .. 'pods:out', ARGV[8], 'COUNT', ARGV[7])
 for _, pod in ipairs(page[2]) do
   local info = pod_get(pod)
   if not info then
@@ -47,7 +50,7 @@ for _, pod in ipairs(page[2]) do
     end
   end
 end
-local answer = {page[1], more, recovered, #gone}
+local answer = {page[1], more, recovered, string.format('%.0f', now), #gone}
 for _, pod in ipairs(gone) do
   answer[#answer + 1] = pod
 end

@@ -18,14 +18,17 @@ SCRIPTS = ROOT / "scripts" / "redis"
 TIERS = "\ngold 0 2\nbasic 3 5\n"
 FENCED = {path.stem for path in SCRIPTS.glob("*.lua") if "-- include fence\n" in path.read_text()}
 
+LATER = "9999999999999"  # a time that never was too long ago
+
 # What each of them is asked to do: arguments after the fence. All of them would change something.
 WORK = {
     "seen": ["90000", "0", "pod-9", "10.0.0.9:80", "uid-9", "", "static", "r"],
     "gone": ["static", "pod-1"],
     "place": ["settle", "pod-1"],
     "move": ["pod-1", "basic"],
-    "sweep_calls": ["50"],
-    "sweep_pods": ["90000", "50", "0"],
+    "listen": ["90000"],
+    "sweep_calls": [LATER, "50"],
+    "sweep_pods": [LATER, "90000", "50", "0"],
     "tidy": ["0", "100"],
     "import": ["0", "200", "14400000", "static"],
     "tiers": ["check"],
@@ -93,15 +96,15 @@ def test_a_wiped_store_gives_a_new_fence_and_never_an_old_one(client):
     _, first = take(client, "A")
     client.flushall()
     with pytest.raises(redis.ResponseError, match="FENCED"):
-        call(client, "sweep_calls", first, "50")
+        call(client, "sweep_calls", first, LATER, "50")
     assert take(client, "B", "wait") == ["", "0"]  # whoever led comes first
     leader, second = take(client, "A")
     assert leader == "A" and int(second) >= int(first)
-    call(client, "sweep_calls", second, "50")
+    call(client, "sweep_calls", second, LATER, "50")
     client.delete("voice:leader:fence")  # the lock alone is left
     _, third = take(client, "A")
     assert int(third) > 0
-    call(client, "sweep_calls", third, "50")
+    call(client, "sweep_calls", third, LATER, "50")
 
 
 class Proxy:

@@ -317,10 +317,11 @@ static void redis_close_now(struct redis_store *store)
     if (store->is_link_closed)
         return;
     store->is_link_closed = true;
-    store->open_handles += 3;
+    store->open_handles += 4;
     redis_listen(&store->store, false);
     uv_close((uv_handle_t *)&store->refresh, redis_handle_closed);
     uv_close((uv_handle_t *)&store->defer, redis_handle_closed);
+    uv_close((uv_handle_t *)&store->hearing, redis_handle_closed);
     redis_link_close(store->link, redis_link_closed, store);
 }
 
@@ -354,6 +355,7 @@ static const struct store_ops redis_ops = {
 
 static void redis_changed(void *arg, bool is_up)
 {
+    hearing_changed(arg, is_up);
     if (is_up)
         tiers_load(arg);
 }
@@ -380,6 +382,7 @@ static int redis_init(struct redis_store *store, const struct redis_settings *se
     store->call_info_ttl_ms = settings->call_info_ttl_ms;
     store->tier_refresh_ms = settings->tier_refresh_ms ? settings->tier_refresh_ms : 30000;
     store->waits_for_replicas = settings->link.wait_replicas > 0;
+    store->link_timeout_ms = settings->link.timeout_ms;
     redis_init_lives(store);
     list_init(&store->operations);
     list_init(&store->releases);
@@ -418,6 +421,7 @@ int redis_open(uv_loop_t *loop, const struct redis_settings *settings, struct st
     }
     uv_timer_init(loop, &store->refresh);
     uv_timer_init(loop, &store->defer);
+    hearing_start(store, loop);
     store->refresh.data = store;
     store->defer.data = store;
     uv_timer_start(&store->refresh, tiers_refresh, store->tier_refresh_ms, store->tier_refresh_ms);

@@ -65,6 +65,12 @@ struct redis_store {
     void *on_ended_arg;
     redis_guard_fn may_lead;
     void *may_lead_arg;
+    /* hearing.c */
+    uv_timer_t hearing;
+    uint64_t heard_at_ms; /* elapsed; when we last ran and had a connection; 0: never */
+    uint64_t link_timeout_ms;
+    bool is_hearing;   /* there is a connection */
+    bool must_forgive; /* those who seem silent, at the next sweep */
     struct store_stats stats;
     struct list operations;
     /* Of this turn of the loop: they go out together at its end, in one script each. */
@@ -100,6 +106,8 @@ struct bulk {
     struct tier_cache *next_tiers; /* of a TIERS_SET, until it is stored */
     char cursor[24];
     bool more;
+    bool forgives;     /* of a sweep */
+    uint64_t time_ms;  /* of a sweep: Redis's, in its last answer */
     const char *mode;  /* of place.lua */
     bulk_pod_fn each;  /* of a scan */
     bulk_next_fn next; /* what comes after the steps under way */
@@ -147,6 +155,12 @@ void redis_closed_one(struct redis_store *store);
 /* events.c */
 int redis_publish(struct store *store, struct slice lines, store_published_fn done, void *arg) MUST_CHECK;
 void redis_listen(struct store *store, bool is_wanted);
+
+/* hearing.c */
+void hearing_start(struct redis_store *store, uv_loop_t *loop);
+void hearing_changed(struct redis_store *store, bool is_up);
+/* To be called before it counts: sets must_forgive if nobody could be heard for a while. */
+void hearing_notice_gap(struct redis_store *store);
 
 /* turn.c */
 bool turn_takes(enum command_type type);

@@ -10,7 +10,7 @@ static const struct {
     {"LOADING", -EAGAIN}, {"BUSY", -EAGAIN},        {"MASTERDOWN", -EAGAIN}, {"TRYAGAIN", -EAGAIN},
     {"ASK", -EAGAIN},     {"CLUSTERDOWN", -EAGAIN}, {"MOVED", -EAGAIN},      {"READONLY", -EROFS},
     {"OOM", -ENOSPC},     {"MISCONF", -ENOSPC},     {"NOAUTH", -EACCES},     {"WRONGPASS", -EACCES},
-    {"NOPERM", -EACCES},  {"WRONGTYPE", -EBADMSG},  {"FENCED", -ECANCELED},
+    {"NOPERM", -EACCES},  {"WRONGTYPE", -EBADMSG},  {"FENCED", -ECANCELED},  {"LATE", -ETIMEDOUT},
 };
 
 bool reply_has_code(const char *text, const char *code)

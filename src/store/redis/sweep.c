@@ -1,7 +1,10 @@
+#include <stdlib.h>
+
 #include "store/redis/answer.h"
 #include "store/redis/redis_internal.h"
 
-/* SWEEP: the calls whose lease has run out, then the pods whose time may have come. */
+/* SWEEP: whether everybody could be heard; the calls whose lease has run out; the pods whose time may have
+ * come. */
 
 static int sweep_calls(struct operation *operation);
 static int sweep_pods(struct operation *operation);
@@ -43,6 +46,7 @@ static int sweep_take_pods(struct operation *operation, const redisReply *reply)
     operation->bulk->cursor[cursor.len] = '\0';
     operation->bulk->more = answer_u64(&answer) != 0;
     result->sweep.recovered += answer_u64(&answer);
+    operation->bulk->time_ms = answer_u64(&answer);
     gone = answer_u64(&answer);
     for (size_t i = 0; i < gone && !answer.err; i++) {
         int rc = sweep_grow_gone(operation);
@@ -75,7 +79,8 @@ static int sweep_pods(struct operation *operation)
     struct args args;
 
     arena_reset(&operation->bulk->scratch);
-    args_begin_fenced(&args, operation, &operation->bulk->scratch, 3);
+    args_begin_fenced(&args, operation, &operation->bulk->scratch, 4);
+    args_add_u64(&args, operation->bulk->time_ms);
     args_add_u64(&args, operation->store->core.heartbeat_ttl_ms);
     args_add_u64(&args, REDIS_SWEEP_BATCH);
     args_add_text(&args, operation->bulk->cursor);
@@ -92,6 +97,7 @@ static void swept_calls(void *arg, int err, const redisReply *reply)
     if (err == 0) {
         answer_init(&answer, reply, operation->arena);
         left = answer_u64(&answer);
+        operation->bulk->time_ms = answer_u64(&answer);
         answer_ended(&answer, answer_left(&answer) / 5, &result->sweep.ended);
         err = answer.err == -EIO ? operation_unexpected(operation) : answer.err;
     }
@@ -108,12 +114,43 @@ static int sweep_calls(struct operation *operation)
     struct args args;
 
     arena_reset(&operation->bulk->scratch);
-    args_begin_fenced(&args, operation, &operation->bulk->scratch, 1);
+    args_begin_fenced(&args, operation, &operation->bulk->scratch, 2);
+    args_add_u64(&args, operation->bulk->time_ms);
     args_add_u64(&args, min_u64(left, REDIS_SWEEP_BATCH));
     return args_call(&args, operation, "sweep_calls", swept_calls);
 }
 
+static void sweep_listened(void *arg, int err, const redisReply *reply)
+{
+    struct operation *operation = arg;
+
+    if (err == 0 && (reply->type != REDIS_REPLY_STRING || reply->len == 0))
+        err = operation_unexpected(operation);
+    if (err == 0) {
+        operation->bulk->time_ms = strtoull(reply->str, NULL, 10);
+        if (operation->bulk->forgives)
+            operation->store->must_forgive = false;
+        err = sweep_calls(operation);
+    }
+    if (err)
+        operation_finish(operation, err);
+}
+
+static int sweep_listen(struct operation *operation)
+{
+    struct args args;
+
+    hearing_notice_gap(operation->store);
+    operation->bulk->forgives = operation->store->must_forgive;
+    args_begin_fenced(&args, operation, &operation->bulk->scratch, 1);
+    if (operation->bulk->forgives)
+        args_add_u64(&args, operation->store->core.heartbeat_ttl_ms);
+    else
+        args_add_text(&args, "");
+    return args_call(&args, operation, "listen", sweep_listened);
+}
+
 int operation_sweep(struct operation *operation)
 {
-    return bulk_start(operation, sweep_calls);
+    return bulk_start(operation, sweep_listen);
 }

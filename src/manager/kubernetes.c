@@ -65,17 +65,22 @@ static void kube_tell_marks(struct manager *manager, const struct k8s_pod *pods,
 static void kube_listed(void *arg, const struct k8s_pod *pods, size_t count)
 {
     struct manager *manager = arg;
+    bool is_news = !manager->has_picture || manager->picture.count > 0;
 
-    if (count == 0 && !manager->empty_seen) {
-        /* One empty list may be a mistake of somebody's, and would end all calls. */
+    if (count == 0 && is_news && !manager->empty_seen) {
+        /*
+         * One empty list may be a mistake of somebody's, and would end all calls. The second one is asked for
+         * at the next full sync: at once it would only repeat the mistake.
+         */
         manager->empty_seen = true;
         log_warn("Kubernetes lists no pods: what the store knows stays until a second list confirms it",
                  log_str("namespace", manager->settings.kube.namespace_name),
-                 log_str("selector", manager->settings.kube.label_selector));
-        k8s_pods_relist(manager->kube_pods);
+                 log_str("selector", manager->settings.kube.label_selector),
+                 log_num("confirm_ms", (int64_t)manager->settings.reconcile_interval_ms));
+        sync_put_off(manager);
         return;
     }
-    manager->empty_seen = count == 0;
+    manager->empty_seen = false;
     kube_tell_marks(manager, pods, count);
     picture_list_begin(&manager->picture);
     for (size_t i = 0; i < count; i++) {
@@ -110,6 +115,9 @@ static void kube_changed(void *arg, const struct k8s_pod *pod)
         kube_ask_again(manager);
         return;
     }
+    /* There are pods after all: which ones, a list says. */
+    if (manager->empty_seen)
+        k8s_pods_relist(manager->kube_pods);
     task_kick(&manager->sync);
 }
 
@@ -150,6 +158,12 @@ int kube_start(struct manager *manager)
     };
 
     return k8s_pods_new(manager->loop, &settings, manager->settings.kube.client, &manager->kube_pods);
+}
+
+void kube_confirm_empty(struct manager *manager)
+{
+    if (manager->empty_seen)
+        k8s_pods_relist(manager->kube_pods);
 }
 
 unsigned kube_parts(const struct manager *manager)

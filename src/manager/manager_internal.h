@@ -32,7 +32,7 @@ struct manager {
     struct task marking;
     uint64_t marking_round;
     char marking_cursor[CALL_SID_MAX + 1];
-    bool empty_seen; /* the list before had no pods */
+    bool empty_seen; /* the last list had no pods, and is to be confirmed */
 
     unsigned parts_left; /* to stop */
     void (*stopped)(void *arg);
@@ -49,9 +49,13 @@ int sync_begin(void *arg, struct command *ret_command);
 int sync_step(void *arg, const struct result *result, struct command *command);
 /* A full sync is wanted now: the source has told all its pods. */
 void sync_want_full(struct manager *manager);
+/* The next full sync is a whole interval away from now. */
+void sync_put_off(struct manager *manager);
 
 /* kubernetes.c */
 int kube_start(struct manager *manager) MUST_CHECK;
+/* Time for the list that confirms an empty one, if one is to be confirmed. */
+void kube_confirm_empty(struct manager *manager);
 /* How many times kube_stop will call `stopped`. */
 unsigned kube_parts(const struct manager *manager);
 void kube_stop(struct manager *manager, void (*stopped)(void *arg), void *arg);

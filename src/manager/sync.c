@@ -17,6 +17,12 @@ void sync_want_full(struct manager *manager)
     task_kick(&manager->sync);
 }
 
+void sync_put_off(struct manager *manager)
+{
+    manager->sync_due_ms = clock_elapsed_ms() + manager->settings.reconcile_interval_ms;
+    task_kick(&manager->sync);
+}
+
 static bool full_is_due(const struct manager *manager)
 {
     return manager->sync.failures > 0 || clock_elapsed_ms() >= manager->sync_due_ms;
@@ -99,8 +105,15 @@ int sync_begin(void *arg, struct command *ret_command)
     struct manager *manager = arg;
 
     arena_reset(&manager->sync_arena);
-    if (manager->settings.source == POD_SOURCE_KUBERNETES && !manager->has_picture)
-        return 0; /* there is nothing to compare with before the first list */
+    if (full_is_due(manager))
+        kube_confirm_empty(manager);
+    if (manager->settings.source == POD_SOURCE_KUBERNETES && !manager->has_picture) {
+        /* There is nothing to compare with before the first list. */
+        if (full_is_due(manager))
+            manager->sync_due_ms = clock_elapsed_ms() + manager->settings.reconcile_interval_ms;
+        sync_pause(manager);
+        return 0;
+    }
     return full_is_due(manager) ? full_begin(manager, ret_command) : change_next(manager, ret_command);
 }
 

@@ -148,7 +148,7 @@ static void start(struct fixture *fixture, const struct manager_settings *settin
 {
     assert_int_equal(
         manager_new(&fixture->loop, settings, &fixture->fake.store, fixture->metrics, &fixture->manager), 0);
-    manager_start(fixture->manager);
+    assert_int_equal(manager_start(fixture->manager), 0);
 }
 
 static void stopped(void *arg)

@@ -1,9 +1,10 @@
--- A pod's own word on the calls it carries.
+-- A pod's own word on the calls it carries, in one part or in several.
 --
--- ARGV: 4 pod, 5 lease in ms, 6 record's life in ms, 7 heartbeats that may leave a call out, 8 age in ms below
--- which a call is not ended, 9… call_sids. Answers {0} if the pod is unknown, else
--- {1, r|a|c for each call: renewed, adopted, conflict; then the ended calls, five texts each: those that the pod
--- no longer mentions, and those on other pods whose lease was found to have run out}.
+-- ARGV: 4 pod, 5 lease in ms, 6 record's life in ms, 7 heartbeats that may leave a call out, '' if more parts follow,
+-- 8 age in ms below which a call is not ended, 9 how many calls the parts before this one had, 10… call_sids: in the
+-- last part all of them, in the others their own. Answers {0} if the pod is unknown, else
+-- {1, r|a|c for each call of this part: renewed, adopted, conflict; then the ended calls, five texts each: those on
+-- other pods whose lease was found to have run out, and, in the last part, those that the pod no longer mentions}.
 -- include base
 -- include pods
 -- include calls
@@ -28,10 +29,16 @@ local function adopt(call_sid)
 end
 
 local answer, lost, listed, is_changed = {1}, {}, {}, false
-for i = 9, #ARGV do
+local is_last = ARGV[7] ~= ''
+local first = is_last and 10 + ARGV[9] or 10
+for i = 10, first - 1 do
+  listed[ARGV[i]] = true
+end
+for i = first, #ARGV do
   local call_sid = ARGV[i]
   local record = call_record(call_sid)
   local owner = record[1]
+  local at = i - first + 2
   listed[call_sid] = true
   -- A lease that ran out is no reason to doubt the pod that still carries the call; elsewhere the call has ended.
   if owner and owner ~= pod and call_expiry(call_sid, owner) <= now then
@@ -44,16 +51,16 @@ for i = 9, #ARGV do
     owner = nil
   end
   if owner and owner ~= pod then
-    answer[i - 7] = 'c'
+    answer[at] = 'c'
   elseif owner then
     call_renew(call_sid, pod, lease_ms, record_ms)
-    answer[i - 7] = 'r'
+    answer[at] = 'r'
   else
-    answer[i - 7] = adopt(call_sid)
-    is_changed = is_changed or answer[i - 7] == 'a'
+    answer[at] = adopt(call_sid)
+    is_changed = is_changed or answer[at] == 'a'
   end
 end
-if info.held_until ~= 0 then
+if is_last and info.held_until ~= 0 then
   -- It has spoken: what it carries is known now, so it may get calls again.
   info.held_until = 0
   pod_put(pod, info)
@@ -64,7 +71,7 @@ if is_changed then
 end
 
 -- Ends the calls that the pod no longer speaks of; young ones may simply not have reached it yet.
-for _, call_sid in ipairs(pod_calls(pod)) do
+for _, call_sid in ipairs(is_last and pod_calls(pod) or {}) do
   if not listed[call_sid] then
     local record = call_record(call_sid)
     local misses = record[1] and rc('HINCRBY', P .. 'call:' .. call_sid, 'misses', 1)

@@ -192,6 +192,53 @@ static void heartbeat__ends_what_two_in_a_row_leave_out_unless_it_is_young(void 
     world_release(&world);
 }
 
+enum { MANY_CALLS = 700 }; /* more than the Redis store puts into one script */
+
+/* All of many calls but the one at `left_out`; what they are called is remembered in `names`. */
+static struct result *heartbeat_of_many(struct world *world, char names[][16], size_t left_out)
+{
+    const char *sids[MANY_CALLS];
+    size_t count = 0;
+
+    for (size_t i = 0; i < MANY_CALLS; i++) {
+        snprintf(names[i], 16, "CA%zu", i);
+        if (i != left_out)
+            sids[count++] = names[i];
+    }
+    return run(world,
+               &(struct command){.type = COMMAND_HEARTBEAT,
+                                 .heartbeat = {.pod = "voice-agent-0", .call_sids = sids, .count = count}});
+}
+
+static void heartbeat__of_many_calls_is_one_word(void **state)
+{
+    /* In the first part of several, at a border, and in the last. */
+    static const size_t left_out[] = {0, 249, 250, 600};
+    struct world world;
+    char names[MANY_CALLS][16];
+
+    world_init(&world, *state, "{\"basic\":{\"type\":\"shared\",\"target\":1,\"max_concurrent\":699}}");
+    add_pods(&world, 1);
+    heartbeat_of_many(&world, names, SIZE_MAX);
+    assert_int_equal(world.result.heartbeat.adopted.count, 699);
+    assert_string_equal(world.result.heartbeat.adopted.names[698], "CA698");
+    assert_int_equal(world.result.heartbeat.conflicts.count, 1);
+    assert_string_equal(world.result.heartbeat.conflicts.names[0], "CA699");
+    world_advance(&world, MINUTE);
+    for (size_t i = 0; i < ARRAY_LEN(left_out); i++) {
+        heartbeat_of_many(&world, names, left_out[i]);
+        assert_int_equal(world.result.heartbeat.ended.count, 0);
+        heartbeat_of_many(&world, names, left_out[i]);
+        assert_int_equal(world.result.heartbeat.ended.count, 1);
+        assert_string_equal(world.result.heartbeat.ended.calls[0].call_sid, names[left_out[i]]);
+        heartbeat_of_many(&world, names, SIZE_MAX);
+        assert_int_equal(world.result.heartbeat.adopted.count, 1);
+        assert_int_equal(call_count(&world), 699);
+        world_advance(&world, MINUTE);
+    }
+    world_release(&world);
+}
+
 static void hold_back__lasts_until_the_first_heartbeat_or_the_ttl(void **state)
 {
     struct world world;
@@ -232,6 +279,7 @@ const struct world_case cases_time[] = {
      heartbeat__silence_removes_only_pods_that_registered_themselves},
     {"heartbeat__ends_what_two_in_a_row_leave_out_unless_it_is_young",
      heartbeat__ends_what_two_in_a_row_leave_out_unless_it_is_young},
+    {"heartbeat__of_many_calls_is_one_word", heartbeat__of_many_calls_is_one_word},
     {"hold_back__lasts_until_the_first_heartbeat_or_the_ttl",
      hold_back__lasts_until_the_first_heartbeat_or_the_ttl},
     {NULL, NULL},

@@ -237,42 +237,27 @@ int operation_renew(struct operation *operation)
     return rc ? rc : renew_next(operation);
 }
 
-/* HEARTBEAT */
+/*
+ * HEARTBEAT, a bounded number of calls at a time. Whether the pod has left one out, only the last part can
+ * tell: it names all of them.
+ */
 
-static int heartbeat_encode(struct operation *operation, struct args *args)
+static int heartbeat_next(struct operation *operation);
+
+static size_t heartbeat_end(const struct operation *operation)
 {
-    const struct command *command = &operation->command;
-
-    args_begin(args, operation, operation->arena, 5 + command->heartbeat.count);
-    args_add_text(args, command->heartbeat.pod);
-    args_add_u64(args, operation->store->core.lease_ttl_ms);
-    args_add_u64(args, operation->store->call_info_ttl_ms);
-    args_add_u64(args, HEARTBEAT_MISSES);
-    args_add_u64(args, HEARTBEAT_YOUNG_MS);
-    for (size_t i = 0; i < command->heartbeat.count; i++)
-        args_add_text(args, command->heartbeat.call_sids[i]);
-    return 0;
+    return (size_t)min_u64(operation->command.heartbeat.count,
+                           operation->at + (uint64_t)REDIS_HEARTBEAT_BATCH);
 }
 
-static int heartbeat_decode(struct operation *operation, const redisReply *reply)
+static int heartbeat_read_calls(struct operation *operation, struct answer *answer)
 {
     struct result *result = operation->result;
-    size_t count = operation->command.heartbeat.count;
-    struct answer answer;
-    int rc;
+    size_t end = heartbeat_end(operation);
+    int rc = 0;
 
-    answer_init(&answer, reply, operation->arena);
-    if (answer_u64(&answer) == 0) {
-        result->outcome = OUTCOME_NOT_FOUND;
-        return answer_end(operation, &answer);
-    }
-    rc = name_array_init(&result->heartbeat.renewed, operation->arena, count);
-    if (rc == 0)
-        rc = name_array_init(&result->heartbeat.adopted, operation->arena, count);
-    if (rc == 0)
-        rc = name_array_init(&result->heartbeat.conflicts, operation->arena, count);
-    for (size_t i = 0; rc == 0 && i < count && answer.err == 0; i++) {
-        struct slice what = answer_slice(&answer);
+    for (; rc == 0 && operation->at < end && answer->err == 0; operation->at++) {
+        struct slice what = answer_slice(answer);
         struct name_array *array = slice_equals(what, "r")   ? &result->heartbeat.renewed
                                    : slice_equals(what, "a") ? &result->heartbeat.adopted
                                    : slice_equals(what, "c") ? &result->heartbeat.conflicts
@@ -280,22 +265,88 @@ static int heartbeat_decode(struct operation *operation, const redisReply *reply
 
         if (!array)
             return operation_unexpected(operation);
-        rc = name_array_add(array, operation->arena, operation->command.heartbeat.call_sids[i]);
+        rc = name_array_add(array, operation->arena, operation->command.heartbeat.call_sids[operation->at]);
     }
-    if (rc)
-        return rc;
-    while (answer_left(&answer) >= 5) {
+    return rc;
+}
+
+static int heartbeat_read_ended(struct operation *operation, struct answer *answer)
+{
+    int rc = 0;
+
+    while (rc == 0 && answer_left(answer) >= 5) {
         struct ended_array one = {0};
 
-        answer_ended(&answer, 1, &one);
-        rc = one.count ? ended_add(one.calls[0].why == CALL_END_UNMENTIONED ? &result->heartbeat.ended
-                                                                            : &operation->lost,
-                                   operation->arena, &one.calls[0])
-                       : 0;
-        if (rc)
-            return rc;
+        answer_ended(answer, 1, &one);
+        if (one.count)
+            rc = ended_add(one.calls[0].why == CALL_END_UNMENTIONED ? &operation->result->heartbeat.ended
+                                                                    : &operation->lost,
+                           operation->arena, &one.calls[0]);
     }
-    return answer_end(operation, &answer);
+    return rc ? rc : answer_end(operation, answer);
+}
+
+static void heartbeat_answered(void *arg, int err, const redisReply *reply)
+{
+    struct operation *operation = arg;
+    struct answer answer;
+
+    if (err) {
+        operation_finish(operation, err);
+        return;
+    }
+    answer_init(&answer, reply, operation->arena);
+    if (answer_u64(&answer) == 0) {
+        operation->result->outcome = OUTCOME_NOT_FOUND;
+        operation_finish(operation, answer_end(operation, &answer));
+        return;
+    }
+    err = heartbeat_read_calls(operation, &answer);
+    if (err == 0)
+        err = heartbeat_read_ended(operation, &answer);
+    if (err || operation->at == operation->command.heartbeat.count) {
+        operation_finish(operation, err);
+        return;
+    }
+    err = heartbeat_next(operation);
+    if (err)
+        operation_finish(operation, err);
+}
+
+static int heartbeat_next(struct operation *operation)
+{
+    const struct command *command = &operation->command;
+    size_t end = heartbeat_end(operation);
+    bool is_last = end == command->heartbeat.count;
+    size_t from = is_last ? 0 : operation->at;
+    struct args args;
+
+    args_begin(&args, operation, operation->arena, 6 + end - from);
+    args_add_text(&args, command->heartbeat.pod);
+    args_add_u64(&args, operation->store->core.lease_ttl_ms);
+    args_add_u64(&args, operation->store->call_info_ttl_ms);
+    if (is_last)
+        args_add_u64(&args, HEARTBEAT_MISSES);
+    else
+        args_add_text(&args, "");
+    args_add_u64(&args, HEARTBEAT_YOUNG_MS);
+    args_add_u64(&args, operation->at);
+    for (size_t i = from; i < end; i++)
+        args_add_text(&args, command->heartbeat.call_sids[i]);
+    return args_call(&args, operation, "heartbeat", heartbeat_answered);
+}
+
+int operation_heartbeat(struct operation *operation)
+{
+    struct result *result = operation->result;
+    size_t count = operation->command.heartbeat.count;
+    int rc = name_array_init(&result->heartbeat.renewed, operation->arena, count);
+
+    if (rc == 0)
+        rc = name_array_init(&result->heartbeat.adopted, operation->arena, count);
+    if (rc == 0)
+        rc = name_array_init(&result->heartbeat.conflicts, operation->arena, count);
+    return rc ? rc : heartbeat_next(operation);
 }
 
 /* DRAIN, UNDRAIN */
@@ -411,7 +462,6 @@ const struct command_spec *command_spec(enum command_type type)
     static const struct command_spec specs[COMMAND_TYPES] = {
         [COMMAND_ALLOCATE] = {"allocate", allocate_encode, allocate_decode, true},
         [COMMAND_RELEASE] = {"release", release_encode, release_decode, true},
-        [COMMAND_HEARTBEAT] = {"heartbeat", heartbeat_encode, heartbeat_decode, false},
         [COMMAND_DRAIN] = {"drain", drain_encode, drain_decode, false},
         [COMMAND_UNDRAIN] = {"undrain", undrain_encode, undrain_decode, false},
         [COMMAND_POD_SEEN] = {"seen", seen_encode, seen_decode, false},

@@ -173,6 +173,8 @@ static int operation_start(struct operation *operation)
     switch (operation->command.type) {
     case COMMAND_RENEW:
         return operation_renew(operation);
+    case COMMAND_HEARTBEAT:
+        return operation_heartbeat(operation);
     case COMMAND_SYNC:
         return operation_sync(operation);
     case COMMAND_SWEEP:

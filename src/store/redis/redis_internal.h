@@ -13,15 +13,16 @@
 #include "store/redis/redis.h"
 
 enum {
-    REDIS_SEEN_BATCH = 25,    /* pods of one seen.lua, gone.lua or move.lua */
-    REDIS_PLACE_BATCH = 50,   /* pods of one place.lua */
-    REDIS_CALL_BATCH = 32,    /* calls of one allocate.lua or release.lua */
-    REDIS_RENEW_BATCH = 100,  /* calls of one renew.lua */
-    REDIS_SWEEP_BATCH = 50,   /* calls or pods of one sweep script */
-    REDIS_PAGE_BATCH = 100,   /* names, pods or calls of one page */
-    REDIS_STATUS_LOOK = 250,  /* pods held out that the counts look at */
-    REDIS_QUERY_LOOK = 5000,  /* names that one page may look at before it gives a cursor */
-    REDIS_PODS_MAX = 1000000, /* of a bulk operation: beyond it something is wrong */
+    REDIS_SEEN_BATCH = 25,       /* pods of one seen.lua, gone.lua or move.lua */
+    REDIS_PLACE_BATCH = 50,      /* pods of one place.lua */
+    REDIS_CALL_BATCH = 32,       /* calls of one allocate.lua or release.lua */
+    REDIS_RENEW_BATCH = 100,     /* calls of one renew.lua */
+    REDIS_HEARTBEAT_BATCH = 250, /* calls of one heartbeat.lua */
+    REDIS_SWEEP_BATCH = 50,      /* calls or pods of one sweep script */
+    REDIS_PAGE_BATCH = 100,      /* names, pods or calls of one page */
+    REDIS_STATUS_LOOK = 250,     /* pods held out that the counts look at */
+    REDIS_QUERY_LOOK = 5000,     /* names that one page may look at before it gives a cursor */
+    REDIS_PODS_MAX = 1000000,    /* of a bulk operation: beyond it something is wrong */
     REDIS_BULK_ARENA_MAX = 256 * 1024 * 1024,
     REDIS_GRACE_MS =
         60000, /* GRACE of lib/calls.lua: a key outlives its lease, so that its end can be told */
@@ -260,6 +261,7 @@ int status_read(const struct operation *operation, const redisReply *reply, stru
 int operation_pods(struct operation *operation) MUST_CHECK;
 int operation_calls(struct operation *operation) MUST_CHECK;
 int operation_renew(struct operation *operation) MUST_CHECK;
+int operation_heartbeat(struct operation *operation) MUST_CHECK;
 int operation_sync(struct operation *operation) MUST_CHECK;
 int operation_sweep(struct operation *operation) MUST_CHECK;
 int operation_rebalance(struct operation *operation) MUST_CHECK;

@@ -1,5 +1,6 @@
 """GET /api/v1/events: what happens anywhere, told by every router, for as long as somebody watches."""
 
+import functools
 import json
 import socket
 import threading
@@ -8,6 +9,7 @@ import time
 import pytest
 import redis_servers
 from conftest import DEADLINE_S, wait_until
+from test_redis_link import start_cluster
 
 WATCHERS = 64  # at once, on one router
 
@@ -321,3 +323,13 @@ def test_a_user_without_the_channel_can_do_everything_else(start_redis, start_on
     wait_until(lambda: router.log_lines("events cannot be published: the Redis user may not PUBLISH on the channel"), "")
     router.release("CA1")
     assert Watcher(router).status == 200
+
+
+def test_every_node_of_a_cluster_will_do(start_redis, start_on, watch):
+    nodes = start_cluster(functools.partial(start_redis, has_port=True))
+    routers = [start_on(node, {"KEY_PREFIX": "{voice}:"}) for node in nodes]
+    watchers = [watch(router) for router in routers]
+    for i, router in enumerate(routers):
+        router.allocate(f"CA{i}")
+        for watcher in watchers:
+            watcher.wait("allocated", call_sid=f"CA{i}")

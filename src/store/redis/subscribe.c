@@ -6,6 +6,7 @@ int redis_link_subscribe(const struct redis_link *link, const char *channel, red
                          void *arg, struct redis_link **ret_link)
 {
     struct redis_link_settings settings = link->settings;
+    int rc;
 
     assert(channel && on_message);
     settings.on_change = NULL;
@@ -13,7 +14,14 @@ int redis_link_subscribe(const struct redis_link *link, const char *channel, red
     settings.channel = channel;
     settings.on_message = on_message;
     settings.on_message_arg = arg;
-    return redis_link_new(link->loop, &settings, ret_link);
+    /* In a cluster every node hears what is published on any, so that it may be the one that is at hand. */
+    settings.server = link->target;
+    rc = redis_link_new(link->loop, &settings, ret_link);
+    if (rc)
+        return rc;
+    memcpy((*ret_link)->nodes, link->nodes, sizeof(link->nodes));
+    (*ret_link)->node_count = link->node_count;
+    return 0;
 }
 
 void subscription_start(struct redis_link *link)

@@ -89,16 +89,20 @@ static ssize_t read_all(int fd, char *data, size_t room)
 
 int config_read_file(const char *path, size_t max, char **ret_data, size_t *ret_len)
 {
-    int fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK);
-    ssize_t len;
-    char *data;
+    char *data = malloc(max + 2);
+    ssize_t len = -EIO;
     int rc = 0;
+    int fd;
 
-    if (fd < 0)
-        return -errno;
-    data = malloc(max + 2);
-    len = data ? read_all(fd, data, max + 1) : -ENOMEM;
-    close(fd);
+    if (!data)
+        return -ENOMEM;
+    fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK);
+    if (fd >= 0) {
+        len = read_all(fd, data, max + 1);
+        close(fd);
+    } else if (errno > 0) {
+        len = -errno;
+    }
     if (len < 0)
         rc = (int)len;
     else if (len == 0)

@@ -143,6 +143,7 @@ static int find_section(struct kubeconfig *file, const char *list_key, const cha
     const yaml_node_t *list = map_get(file, root, list_key);
     const yaml_node_t *entry, *its_name;
 
+    assert(name);
     *ret_section = (struct section){.file = file};
     (void)snprintf(ret_section->name, sizeof(ret_section->name), "%s %.200s", inner, name);
     if (!list || list->type != YAML_SEQUENCE_NODE)

@@ -9,7 +9,6 @@ enum { PARAMS_ERROR_MAX = 512 };
 
 #define SID_RULE "may have only A-Z a-z 0-9 . _ : @ + = -, and at most 128 characters"
 #define ADDRESS_RULE "must be host:port, [v6]:port or a host, of at most 255 characters"
-#define POD_RULE "must be a DNS label: lower-case letters, digits and inner hyphens, at most 63 characters"
 
 void params_fail(struct params *params, const char *format, ...)
 {
@@ -160,7 +159,7 @@ const char *params_call_sid(struct params *params, const char *name)
 
 const char *params_pod_name(struct params *params)
 {
-    return params_required(params, "pod_name", name_is_pod, POD_RULE);
+    return params_required(params, "pod_name", name_is_pod, POD_NAME_RULE);
 }
 
 const char *params_address(struct params *params)
@@ -289,7 +288,7 @@ const char *params_check_call_sid(const char *text)
 
 const char *params_check_pod(const char *text)
 {
-    return name_is_pod(text, strlen(text)) ? NULL : "pod_name " POD_RULE;
+    return name_is_pod(text, strlen(text)) ? NULL : "pod_name " POD_NAME_RULE;
 }
 
 const char *params_check_merchant(const char *text)

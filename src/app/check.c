@@ -30,8 +30,7 @@ static void check_static_pod(struct config *config, const struct static_pod *pod
     strbuf_append_char(&sentence, '"');
     json_escape(&sentence, slice_of(name_is_good ? pod->address : pod->name));
     strbuf_append_str(&sentence, name_is_good ? "\" is not an address: host:port, [IPv6]:port or host"
-                                              : "\" is not a pod name: 1 to 63 lower-case letters, digits "
-                                                "and inner hyphens");
+                                              : "\" is not a pod name: it " POD_NAME_RULE);
     config_add_error(config, "STATIC_PODS",
                      strbuf_failed(&sentence) ? "a name or address is far too long" : sentence.data);
     strbuf_release(&sentence);

@@ -29,7 +29,7 @@ static const char *allocate_fault(const struct command *command)
 static const char *seen_fault(const struct pod_seen *seen, const struct tier_config *tiers)
 {
     if (!name_is_pod(seen->name, strlen(seen->name)))
-        return "pod_name must be a DNS label: up to 63 of a-z 0-9 and inner hyphens";
+        return "pod_name " POD_NAME_RULE;
     if (!name_is_address(seen->address, strlen(seen->address)))
         return "address must be host:port";
     if (seen->incarnation && !name_is_incarnation(seen->incarnation, strlen(seen->incarnation)))

@@ -67,7 +67,7 @@ bool name_is_pod(const char *text, size_t len)
         if (!((c >= 'a' && c <= 'z') || (c >= '0' && c <= '9') || c == '-'))
             return false;
     }
-    return true;
+    return len != strlen("metadata") || memcmp(text, "metadata", len) != 0;
 }
 
 /* Nothing that needs escaping in JSON, either. */

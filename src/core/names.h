@@ -24,7 +24,13 @@ enum {
 bool name_is_call_sid(const char *text, size_t len);
 bool name_is_merchant_id(const char *text, size_t len);
 
-/* A DNS label: lower-case letters, digits and inner hyphens, 1 to 63. */
+/*
+ * A DNS label: lower-case letters, digits and inner hyphens, 1 to 63. But not "metadata": what is stored of
+ * such a pod in Redis, pod:metadata, would be where the metadata of all pods is.
+ */
+#define POD_NAME_RULE                                                                                        \
+    "must be a DNS label: lower-case letters, digits and inner hyphens, at most 63 characters; and not "     \
+    "\"metadata\", which is reserved"
 bool name_is_pod(const char *text, size_t len);
 
 /* 1 to 63 characters of A-Z a-z 0-9 . _ - */

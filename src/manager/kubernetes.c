@@ -41,7 +41,8 @@ static bool kube_is_usable(const struct k8s_pod *pod)
 {
     if (name_is_pod(pod->name, strlen(pod->name)))
         return true;
-    log_warn("a pod is left out: its name is no DNS label", log_str("pod", pod->name));
+    log_warn("a pod is left out: its name cannot be used", log_str("pod", pod->name),
+             log_str("rule", "it " POD_NAME_RULE));
     return false;
 }
 

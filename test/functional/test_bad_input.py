@@ -156,7 +156,7 @@ def test_an_unknown_call_is_not_found(unchanged):
     assert_error(unchanged.post("/api/v1/release", {"call_sid": "nobody"}), 404, "call not found", "not_found")
 
 
-@pytest.mark.parametrize("name", ["Voice-Agent", "a_b", "-a", "a-", "a" * 64, "a.b", "é", "a b"])
+@pytest.mark.parametrize("name", ["Voice-Agent", "a_b", "-a", "a-", "a" * 64, "a.b", "é", "a b", "metadata"])
 def test_a_name_that_can_be_no_pod_is_refused(unchanged, name):
     rule = "pod_name must be a DNS label"
     assert_error(unchanged.post("/api/v1/drain", {"pod_name": name}), 400, rule, "bad_request")

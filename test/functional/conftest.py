@@ -307,6 +307,23 @@ def start_on(start_redis, start_router):  # start_redis: so that the routers are
     return start
 
 
+@pytest.fixture
+def start_in(start_router):
+    """start_in(namespace, env=None, account=None, ...) -> Router that follows the pods of that namespace."""
+
+    def start(namespace, env=None, account=None, **kwargs):
+        where = {
+            "KUBECONFIG": (account or namespace.account()).kubeconfig(),
+            "NAMESPACE": namespace.name,
+            "POD_LABEL_SELECTOR": "app=agent",
+            "POD_SOURCE": "kubernetes",
+            "STATIC_PODS": None,
+        }
+        return start_router({**where, **(env or {})}, **kwargs)
+
+    return start
+
+
 @pytest.fixture(scope="session")
 def control_plane():
     """A real Kubernetes API server, one for all tests of a worker."""

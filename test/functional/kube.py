@@ -364,8 +364,8 @@ class Account:
     def client(self):
         return Api(self.namespace.plane, self.token)
 
-    def kubeconfig(self, **user):
-        return self.namespace.plane.write_kubeconfig(self.token, namespace=self.namespace.name, **user)
+    def kubeconfig(self, server=None, **user):
+        return self.namespace.plane.write_kubeconfig(self.token, self.namespace.name, server, **user)
 
     def write_mount(self, directory):
         """The files that a pod finds below /var/run/secrets/kubernetes.io/serviceaccount."""
@@ -414,6 +414,7 @@ class Namespace:
         self.name = name
         self.addresses = itertools.count(1)
         self.kubelets = []
+        self.router_account = None
 
     def path(self, what, group="v1"):
         root = "/api" if "/" not in group else "/apis"
@@ -425,6 +426,12 @@ class Namespace:
 
     def create_account(self, name="router", rules=ROUTER_RULES):
         return Account(self, name, rules)
+
+    def account(self):
+        """The router's own, made when it is first asked for."""
+        if self.router_account is None:
+            self.router_account = self.create_account()
+        return self.router_account
 
     # Pods
 
@@ -590,3 +597,55 @@ class Elector:
     def close(self):
         self.kill()
         shutil.rmtree(self.directory, ignore_errors=True)
+
+
+class Line:
+    """The line to the API server, which can be cut: the server itself goes on, and so does what happens there."""
+
+    def __init__(self, plane):
+        self.plane = plane
+        self.is_cut = False
+        self.sockets = set()
+        self.lock = threading.Lock()
+        self.listener = socket.create_server(("127.0.0.1", 0))
+        threading.Thread(target=self._accept, daemon=True).start()
+
+    @property
+    def url(self):
+        return f"https://127.0.0.1:{self.listener.getsockname()[1]}"
+
+    def _accept(self):
+        with contextlib.suppress(OSError):
+            while True:
+                client, _ = self.listener.accept()
+                with self.lock, contextlib.suppress(OSError):
+                    if self.is_cut:
+                        client.close()
+                        continue
+                    server = socket.create_connection(("127.0.0.1", self.plane.port))
+                    self.sockets.update((client, server))
+                for pair in ((client, server), (server, client)):
+                    threading.Thread(target=self._carry, args=pair, daemon=True).start()
+
+    def _carry(self, source, target):
+        with contextlib.suppress(OSError):
+            while data := source.recv(65536):
+                target.sendall(data)
+        for end in (source, target):
+            with contextlib.suppress(OSError):
+                end.shutdown(socket.SHUT_RDWR)
+
+    def cut(self):
+        with self.lock:
+            self.is_cut = True
+            for sock in self.sockets:
+                with contextlib.suppress(OSError):
+                    sock.shutdown(socket.SHUT_RDWR)
+            self.sockets.clear()
+
+    def mend(self):
+        self.is_cut = False
+
+    def close(self):
+        self.cut()
+        self.listener.close()

@@ -604,25 +604,26 @@ class Line:
 
     def __init__(self, plane):
         self.plane = plane
-        self.is_cut = False
+        self.port = free_port()
+        self.listener = None
         self.sockets = set()
         self.lock = threading.Lock()
-        self.listener = socket.create_server(("127.0.0.1", 0))
-        threading.Thread(target=self._accept, daemon=True).start()
+        self.mend()
 
     @property
     def url(self):
-        return f"https://127.0.0.1:{self.listener.getsockname()[1]}"
+        return f"https://127.0.0.1:{self.port}"
 
-    def _accept(self):
+    def mend(self):
+        self.listener = socket.create_server(("127.0.0.1", self.port))
+        threading.Thread(target=self._accept, args=(self.listener,), daemon=True).start()
+
+    def _accept(self, listener):
         with contextlib.suppress(OSError):
             while True:
-                client, _ = self.listener.accept()
-                with self.lock, contextlib.suppress(OSError):
-                    if self.is_cut:
-                        client.close()
-                        continue
-                    server = socket.create_connection(("127.0.0.1", self.plane.port))
+                client, _ = listener.accept()
+                server = socket.create_connection(("127.0.0.1", self.plane.port))
+                with self.lock:
                     self.sockets.update((client, server))
                 for pair in ((client, server), (server, client)):
                     threading.Thread(target=self._carry, args=pair, daemon=True).start()
@@ -636,16 +637,15 @@ class Line:
                 end.shutdown(socket.SHUT_RDWR)
 
     def cut(self):
+        """Connections end, and new ones are refused."""
+        with contextlib.suppress(OSError):
+            self.listener.shutdown(socket.SHUT_RDWR)  # accept() returns
+        self.listener.close()
         with self.lock:
-            self.is_cut = True
             for sock in self.sockets:
                 with contextlib.suppress(OSError):
                     sock.shutdown(socket.SHUT_RDWR)
             self.sockets.clear()
 
-    def mend(self):
-        self.is_cut = False
-
     def close(self):
         self.cut()
-        self.listener.close()

@@ -202,14 +202,16 @@ def test_the_api_server_restarts_and_nothing_is_lost(control_plane, namespace, l
     namespace.create_pods(names(5))
     router = start_in(namespace, {"KUBECONFIG": namespace.account().kubeconfig(server=line.url)})
     wait_for_pods(router, names(5))
+    namespace.create_pod("agent-5")  # comes by the watch, whose version is known from then on
+    wait_for_pods(router, names(6))
     calls = {f"CA{i}": router.allocate(f"CA{i}")["pod_name"] for i in range(3)}
     before = pods(router)
     # The server's memory begins after these two, so that the version that the router has is too old for it: 410.
     line.cut()
-    namespace.create_pods(names(2, first=5))
+    namespace.create_pods(names(2, first=6))
     control_plane.restart_apiserver()
     line.mend()
-    wait_for_pods(router, names(7))
+    wait_for_pods(router, names(8))
     assert 410 in [said["status"] for said in router.log_lines("the pods cannot be followed")]
     after = pods(router)
     for name, seen in before.items():  # idle ones may have moved to another tier

@@ -53,6 +53,11 @@ struct world {
     uint64_t timer_ms;
     bool is_timer_armed;
 
+    bool holds_work; /* the thread pool is busy, until the test lets it go on */
+    uv_work_t *work;
+    uv_work_cb work_fn;
+    uv_after_work_cb worked_fn;
+
     char told[TOLD_MAX]; /* "[a b] +c -d !" */
     size_t lists;
     size_t troubles;
@@ -69,6 +74,10 @@ static struct world *world;
 int __wrap_uv_timer_start(uv_timer_t *timer, uv_timer_cb fn, uint64_t delay_ms, uint64_t repeat_ms);
 int __wrap_uv_timer_stop(uv_timer_t *timer);
 uint64_t __wrap_uv_now(const uv_loop_t *loop);
+int __wrap_uv_queue_work(uv_loop_t *loop, uv_work_t *work, uv_work_cb fn, uv_after_work_cb worked);
+int __real_uv_queue_work(uv_loop_t *loop, uv_work_t *work, uv_work_cb fn, uv_after_work_cb worked);
+int __wrap_uv_cancel(uv_req_t *req);
+int __real_uv_cancel(uv_req_t *req);
 
 int __wrap_uv_timer_start(uv_timer_t *timer, uv_timer_cb fn, uint64_t delay_ms, uint64_t repeat_ms)
 {
@@ -90,6 +99,21 @@ int __wrap_uv_timer_stop(uv_timer_t *timer UNUSED)
 uint64_t __wrap_uv_now(const uv_loop_t *loop UNUSED)
 {
     return world->now_ms;
+}
+
+int __wrap_uv_queue_work(uv_loop_t *loop, uv_work_t *work, uv_work_cb fn, uv_after_work_cb worked)
+{
+    if (!world->holds_work)
+        return __real_uv_queue_work(loop, work, fn, worked);
+    world->work = work;
+    world->work_fn = fn;
+    world->worked_fn = worked;
+    return 0;
+}
+
+int __wrap_uv_cancel(uv_req_t *req)
+{
+    return world->work ? UV_EBUSY : __real_uv_cancel(req);
 }
 
 int k8s_client_send(struct k8s_client *client UNUSED, const struct k8s_request_spec *spec, k8s_done_fn done,
@@ -335,6 +359,17 @@ static void wait_for_timer(void)
     turn();
 }
 
+/* The thread pool has parsed what it held. */
+static void finish_work(void)
+{
+    uv_work_t *work = TAKE(world->work);
+
+    world->holds_work = false;
+    world->work_fn(work);
+    world->worked_fn(work, 0);
+    turn();
+}
+
 static void assert_at_once(void)
 {
     assert_true(world->is_timer_armed);
@@ -499,17 +534,22 @@ static void list__failures_tell_nothing_and_wait_longer_each_time(void **state U
     assert_at_once();
     answer_error(-ECONNREFUSED, 0);
     assert_waits(1, 800);
+    assert_lists_from("0");
     answer_status(500, "");
     assert_waits(2, 1600);
+    assert_lists_from("0");
     send_text("{\"metadata\":{\"resourceVersion\":\"5\"},\"items\":[");
     answer_error(-ECONNRESET, 200);
     assert_waits(3, 3200);
+    assert_lists_from("0");
     send_text("{\"metadata\":{\"resourceVersion\":\"5\"},\"items\":[");
     answer_status(200, "");
     assert_waits(4, 6400);
+    assert_lists_from("0");
     send_text("{\"kind\":\"Status\"}");
     answer_status(200, "");
     assert_waits(5, 12800);
+    assert_lists_from("0");
     world->send_rc = -EBUSY;
     answer_status(503, "");
     assert_waits(6, 25600);
@@ -533,6 +573,21 @@ static void list__that_takes_too_long_is_cancelled(void **state UNUSED)
     /* What had come of it is forgotten. */
     answer_page("5", "", "a");
     assert_string_equal(world->told, "[a/5]");
+}
+
+static void list__that_is_too_large_is_a_failure(void **state UNUSED)
+{
+    assert_at_once();
+    send_text("{");
+    /* Nothing that long is there, but nothing of it is looked at. */
+    world->request.spec.on_data(world->request.arg, (struct slice){"", (size_t)256 * 1024 * 1024});
+    assert_int_equal(world->troubles, 1);
+    assert_int_equal(world->cancelled, 0); /* not while the client is calling */
+    send_text("more");
+    answer_status(200, "");
+    assert_waits(1, 800);
+    assert_lists_from("0");
+    assert_int_equal(world->lists, 0);
 }
 
 static void list__honours_retry_after(void **state UNUSED)
@@ -641,6 +696,15 @@ static void watch__that_ends_at_once_without_an_event_is_a_failure(void **state 
     answer_status(200, "");
     assert_waits(1, 800);
     assert_lists_from("5");
+    /* An event of the watch before does not count. */
+    answer_page("5", "", "a");
+    assert_at_once();
+    send_event("ADDED", "c", "6");
+    answer_status(200, "");
+    assert_at_once();
+    answer_status(200, "");
+    assert_waits(2, 1600);
+    assert_lists_from("6");
 }
 
 static void watch__that_ends_after_a_second_is_opened_again(void **state UNUSED)
@@ -875,6 +939,20 @@ static void relist__is_served_by_a_list_under_way(void **state UNUSED)
     assert_watches_from("5");
 }
 
+static void relist__is_served_by_a_list_that_is_parsed(void **state UNUSED)
+{
+    assert_at_once();
+    world->holds_work = true;
+    answer_page("5", "", "a");
+    assert_false(world->is_timer_armed); /* its deadline was for the page */
+    k8s_pods_relist(world->pods);
+    assert_false(world->is_timer_armed);
+    finish_work();
+    assert_string_equal(world->told, "[a/5]");
+    assert_at_once();
+    assert_watches_from("5");
+}
+
 static void relist__while_waiting_waits_but_then_lists(void **state UNUSED)
 {
     uint64_t wait_ms;
@@ -931,6 +1009,19 @@ static void stop__while_a_page_is_under_way(void **state UNUSED)
 }
 
 static void stop__while_a_page_is_parsed_waits_for_it(void **state UNUSED)
+{
+    assert_at_once();
+    world->holds_work = true;
+    answer_page("5", "", "a");
+    stop();
+    turn();
+    assert_int_equal(world->stops, 0);
+    finish_work();
+    assert_int_equal(world->stops, 1);
+    assert_int_equal(world->lists, 0);
+}
+
+static void stop__while_a_page_waits_to_be_parsed(void **state UNUSED)
 {
     struct k8s_request request;
 
@@ -1019,6 +1110,7 @@ int main(void)
         TEST(list__that_times_out_at_the_server_is_a_failure),
         TEST(list__failures_tell_nothing_and_wait_longer_each_time),
         TEST(list__that_takes_too_long_is_cancelled),
+        TEST(list__that_is_too_large_is_a_failure),
         TEST(list__honours_retry_after),
         TEST(list__skips_what_is_no_pod_and_says_so),
         TEST(watch__tells_events_and_goes_on_from_the_last_one),
@@ -1042,12 +1134,14 @@ int main(void)
         TEST(trouble__after_two_quiet_minutes_waits_as_little_as_at_first),
         TEST(relist__ends_the_watch_and_lists_at_once),
         TEST(relist__is_served_by_a_list_under_way),
+        TEST(relist__is_served_by_a_list_that_is_parsed),
         TEST(relist__while_waiting_waits_but_then_lists),
         TEST(relist__from_an_event_hides_the_rest_of_the_piece),
         TEST(relist__from_a_list_lists_once_more),
         TEST(stop__before_the_first_request),
         TEST(stop__while_a_page_is_under_way),
         TEST(stop__while_a_page_is_parsed_waits_for_it),
+        TEST(stop__while_a_page_waits_to_be_parsed),
         TEST(stop__while_watching),
         TEST(stop__while_waiting),
         TEST(stop__from_an_event_tells_nothing_more),

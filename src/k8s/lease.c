@@ -27,13 +27,13 @@ enum lease_step {
 };
 
 static const struct lease_step_info {
-    enum k8s_method method;
     const char *verb; /* as RBAC has it */
+    enum k8s_method method;
     bool is_write;
 } lease_steps[] = {
-    [LEASE_RENEW] = {K8S_PUT, "update", true},      [LEASE_LOOK] = {K8S_GET, "get", false},
-    [LEASE_CREATE] = {K8S_POST, "create", true},    [LEASE_TAKE] = {K8S_PUT, "update", true},
-    [LEASE_RELEASE_LOOK] = {K8S_GET, "get", false}, [LEASE_RELEASE] = {K8S_PUT, "update", true},
+    [LEASE_RENEW] = {"update", K8S_PUT, true},      [LEASE_LOOK] = {"get", K8S_GET, false},
+    [LEASE_CREATE] = {"create", K8S_POST, true},    [LEASE_TAKE] = {"update", K8S_PUT, true},
+    [LEASE_RELEASE_LOOK] = {"get", K8S_GET, false}, [LEASE_RELEASE] = {"update", K8S_PUT, true},
 };
 
 /* What the last failure was; 0 throughout: there was none. Told once, until it changes. */
@@ -252,37 +252,45 @@ static int lease_send(struct k8s_lease *lease, enum lease_step step, struct slic
     return k8s_client_send(lease->client, &spec, lease_answered, lease, &lease->request);
 }
 
-/* Sends our name: into a new object, or into the one that we have seen. */
-static int lease_write(struct k8s_lease *lease, enum lease_step step)
+/* What to write in place of `old`; NULL: there is none yet. */
+static struct lease_record lease_new_record(const struct k8s_lease *lease, enum lease_step step,
+                                            const struct lease_record *old, const char *now)
 {
-    const struct lease_record *old = lease->seen ? lease_object_record(lease->seen) : NULL;
-    bool is_ours = lease_is_us(lease, lease->seen);
-    char now[LEASE_TIME_MAX];
     struct lease_record record = {
         .holder = lease->settings.identity,
         .duration_s = (uint32_t)((lease->settings.duration_ms + 999) / 1000),
+        .transitions = old ? old->transitions : 0,
         .acquired_time = now,
         .renewed_time = now,
     };
+
+    if (step == LEASE_RELEASE) {
+        record.holder = "";
+        record.duration_s = 1; /* nobody waits for a lease that nobody holds, but 0 is not allowed */
+    } else if (old && strcmp(old->holder, record.holder) == 0) {
+        if (lease_time_is_valid(old->acquired_time))
+            record.acquired_time = old->acquired_time;
+    } else if (old && record.transitions < INT32_MAX) {
+        record.transitions++;
+    }
+    return record;
+}
+
+static int lease_write(struct k8s_lease *lease, enum lease_step step)
+{
+    const struct lease_object *object = step == LEASE_CREATE ? NULL : lease->seen;
+    struct lease_record record;
+    char now[LEASE_TIME_MAX];
     struct strbuf body;
     int err;
 
     lease_time_format(clock_wall_ms(), now);
     strbuf_init(&body, NULL, 2 * LEASE_OBJECT_MAX);
-    if (step == LEASE_CREATE) {
+    record = lease_new_record(lease, step, object ? lease_object_record(object) : NULL, now);
+    if (object)
+        lease_object_write(&body, object, &record);
+    else
         lease_object_write_new(&body, lease->settings.namespace_name, lease->settings.name, &record);
-    } else if (step == LEASE_RELEASE) {
-        record.holder = "";
-        record.duration_s = 1; /* nobody waits for a lease that nobody holds, but 0 is not allowed */
-        record.transitions = old->transitions;
-        lease_object_write(&body, lease->seen, &record);
-    } else {
-        if (is_ours && lease_time_is_valid(old->acquired_time))
-            record.acquired_time = old->acquired_time;
-        record.transitions =
-            is_ours || old->transitions == INT32_MAX ? old->transitions : old->transitions + 1;
-        lease_object_write(&body, lease->seen, &record);
-    }
     err = strbuf_failed(&body) ? -ENOMEM : lease_send(lease, step, strbuf_slice(&body));
     strbuf_release(&body);
     return err;

@@ -126,7 +126,10 @@ static void lease_write_tree(struct json_writer *json, const cJSON *item) // NOL
         json_object_end(json);
     } else if (cJSON_IsArray(item)) {
         json_array_begin(json);
-        cJSON_ArrayForEach(child, item) lease_write_tree(json, child);
+        cJSON_ArrayForEach(child, item)
+        {
+            lease_write_tree(json, child);
+        }
         json_array_end(json);
     } else if (cJSON_IsString(item)) {
         json_string(json, item->valuestring);

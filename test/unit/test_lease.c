@@ -417,13 +417,24 @@ static void follower__says_nobody_when_the_rival_is_silent_and_the_server_away(v
     assert_int_equal(world.changes, 2);
 }
 
+static void follower__says_nobody_while_an_answer_is_awaited(void **state UNUSED)
+{
+    follow();
+    fake_advance(RETRY_MS);
+    expect(K8S_GET, ITEM);
+    fake_advance(DURATION_MS - RETRY_MS - 1);
+    assert_string_equal(world.leader, "rival");
+    fake_advance(1);
+    assert_string_equal(world.leader, "");
+}
+
 static void malformed__a_spec_that_says_nothing_is_free(void **state UNUSED)
 {
     static const char *const specs[] = {
         "null",
         "{}",
-        "{\"holderIdentity\":null,\"leaseDurationSeconds\":null,\"leaseTransitions\":null,\"acquireTime\":"
-        "null}",
+        "{\"holderIdentity\":null,\"leaseDurationSeconds\":null,\"acquireTime\":null}",
+        "{\"leaseTransitions\":null,\"renewTime\":null}",
         "{\"holderIdentity\":17,\"leaseDurationSeconds\":\"x\",\"leaseTransitions\":-4,\"renewTime\":{}}",
         "{\"holderIdentity\":\"\",\"leaseTransitions\":1e300}",
     };
@@ -628,6 +639,20 @@ static void deadline__led_again_when_the_server_is_back(void **state UNUSED)
     assert_true(k8s_lease_leads(world.lease));
     assert_int_equal(world.changes, 3);
     assert_int_equal(logged("works again"), 1);
+}
+
+static void leader__its_name_written_back_by_others_is_no_confirmation(void **state UNUSED)
+{
+    lead();
+    fake_advance(RETRY_MS);
+    fake_answer(409, "");
+    follow();
+    fake_advance(RETRY_MS);
+    expect(K8S_GET, ITEM);
+    fake_answer(200, lease_text(9, "{\"holderIdentity\":\"me\",\"leaseDurationSeconds\":15}"));
+    fake_fail(-ECONNRESET);
+    assert_false(k8s_lease_leads(world.lease));
+    assert_false(world.is_leader);
 }
 
 static void leader__the_lease_was_deleted_and_is_made_again(void **state UNUSED)
@@ -852,6 +877,7 @@ int main(void)
         CASE(leader__renews_with_one_request_each_retry_period),
         CASE(leader__a_conflict_makes_it_look_and_write_again),
         CASE(leader__another_one_has_taken_it),
+        CASE(leader__its_name_written_back_by_others_is_no_confirmation),
         CASE(leader__the_lease_was_deleted_and_is_made_again),
         CASE(follower__takes_over_only_when_nothing_has_changed_for_the_duration),
         CASE(follower__every_renewal_makes_it_wait_anew),
@@ -861,6 +887,7 @@ int main(void)
         CASE(follower__a_lease_given_up_is_taken_at_once),
         CASE(follower__the_pause_is_spread),
         CASE(follower__says_nobody_when_the_rival_is_silent_and_the_server_away),
+        CASE(follower__says_nobody_while_an_answer_is_awaited),
         CASE(skew__the_rivals_clock_is_years_off),
         CASE(malformed__a_spec_that_says_nothing_is_free),
         CASE(malformed__a_rival_without_a_duration_gets_ours),

@@ -468,10 +468,11 @@ static void forbidden__is_said_once_and_then_it_is_off(void **state UNUSED)
     assert_int_equal(fake.cancelled, 1);
     k8s_marks_known(world.marks, "c", "u", bare);
     k8s_marks_want(world.marks, "c", true);
+    fake_advance(3600000);
     k8s_marks_list_begin(world.marks);
     k8s_marks_list_end(world.marks);
     k8s_marks_forget(world.marks, "a");
-    fake_advance(3600000);
+    fake_turn();
     assert_int_equal(fake.sent, 2);
     assert_int_equal(logged("the role lacks a verb on pods"), 1);
     assert_int_equal(logged("\"verb\":\"patch\""), 1);

@@ -28,6 +28,8 @@ class History:
         self.pod_ends = collections.defaultdict(list)  # pod -> the same for all its calls
         self.wipes = []  # the same for all calls
         self.outcomes = collections.Counter()
+        self.no_answer = collections.Counter()  # by port
+        self.avoided = set()  # ports of routers that are out of the rotation
         self.oddities = []  # answers that no router may give
         self.slowest_s = 0
         self.under_way = {}  # client -> when it sent what it waits for
@@ -178,7 +180,7 @@ class Client:
 
     def ask(self, method, path, body=None):
         """(status or None if there was no answer, JSON, when sent, when answered)"""
-        port = random.choice(self.ports)
+        port = random.choice([port for port in self.ports if port not in self.history.avoided] or self.ports)
         sent = time.monotonic()
         self.history.under_way[id(self)] = sent
         try:
@@ -193,6 +195,8 @@ class Client:
             status = response.status
         except (OSError, http.client.HTTPException, ValueError) as error:
             self.connections.pop(port, None)
+            with self.history.lock:
+                self.history.no_answer[port] += 1
             status, answer = None, {"error": repr(error)}
         answered = time.monotonic()
         self.history.under_way.pop(id(self))
@@ -299,12 +303,13 @@ class Load:
 class Callers:
     """Calls that come, stay for a moment and go; half of them asked for by several clients at once."""
 
-    def __init__(self, history, urls, hot=8, hold_s=0.05, merchants=("",)):
+    def __init__(self, history, urls, hot=8, hold_s=0.05, merchants=("",), timeout_s=15):
         self.history = history
         self.urls = urls
         self.hot = hot
         self.hold_s = hold_s
         self.merchants = merchants
+        self.timeout_s = timeout_s
         self.number = 0
         self.unknown = set()  # calls whose release got no answer
 
@@ -326,7 +331,7 @@ class Callers:
 
     def start(self, load, clients, seed=0):
         for i in range(clients):
-            client = Client(self.history, self.urls)
+            client = Client(self.history, self.urls, self.timeout_s)
             load.start(self.one, load, client, random.Random(seed * 1000 + i))
 
     def finish(self):

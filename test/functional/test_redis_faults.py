@@ -351,8 +351,7 @@ def test_a_key_of_the_wrong_type(redis_server, start_on, key):
     router = start_on(redis_server, {**ENV, "STATIC_PODS": "agent-0,agent-1,agent-2"})
     client = redis_server.client()
     router.allocate("CA1")
-    client.delete("voice:" + key)
-    client.xadd("voice:" + key, {"a": "1"})
+    client.pipeline().delete("voice:" + key).xadd("voice:" + key, {"a": "1"}).execute()  # at once: a sync would put it back
     for path in ("/api/v1/status", "/api/v1/pods", "/api/v1/calls", "/api/v1/merchants", "/api/v1/tiers", "/metrics"):
         assert router.get(path).status_code in (200, 503), path
     for call_sid in ("CA1", "CA2", "CA3"):
@@ -380,7 +379,6 @@ def test_a_key_of_the_wrong_type(redis_server, start_on, key):
 def test_a_key_of_the_wrong_type_is_said(redis_server, start_on):
     router = start_on(redis_server, {**ENV, "RECONCILE_INTERVAL": "24h"})
     client = redis_server.client()
-    client.delete("voice:pool:gold:available")
     client.set("voice:pool:gold:available", "oops")
     answer = router.post("/api/v1/allocate", {"call_sid": "CA1"})
     assert (answer.status_code, answer.json()["code"]) == (503, "unavailable")

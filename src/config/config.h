@@ -69,8 +69,8 @@ struct settings {
     const char *kube_api_url;
     const char *kubernetes_service_host;
     uint16_t kubernetes_service_port;
-    const char *service_account_dir;
     bool mark_busy_pods;
+    const char *service_account_dir;
     const char *pod_name;
     uint64_t heartbeat_ttl_ms;
     /* Voice agents */

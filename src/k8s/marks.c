@@ -49,6 +49,7 @@ struct marks_pod {
     struct k8s_request *request; /* under way, or NULL */
     struct k8s_mark mark;        /* if it is known */
     bool is_known;
+    bool is_told; /* whether it has a call: if not, nothing is taken from it */
     bool is_busy;
     bool is_asking_busy; /* what the request under way brings about */
     uint64_t relieve_at_ms;
@@ -157,7 +158,7 @@ static void marks_settle(struct marks_pod *pod)
         marks_drop(pod);
         return;
     }
-    if (!pod->request && pod->is_known && !k8s_mark_fits(pod->mark, pod->is_busy))
+    if (!pod->request && pod->is_known && pod->is_told && !k8s_mark_fits(pod->mark, pod->is_busy))
         list = pod->is_busy ? &marks->to_mark : &marks->to_relieve;
     if (list == pod->list)
         return;
@@ -292,8 +293,9 @@ void k8s_marks_want(struct k8s_marks *marks, const char *name, bool is_busy)
 
     if (!pod && is_busy && !marks->is_off)
         pod = marks_add(marks, name);
-    if (!pod || pod->is_busy == is_busy)
+    if (!pod || (pod->is_told && pod->is_busy == is_busy))
         return;
+    pod->is_told = true;
     pod->is_busy = is_busy;
     marks_settle(pod);
     marks_arm(marks);

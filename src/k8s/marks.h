@@ -27,13 +27,15 @@ struct k8s_marks_settings {
 int k8s_marks_new(uv_loop_t *loop, const struct k8s_marks_settings *settings, struct k8s_client *client,
                   struct k8s_marks **ret_marks) MUST_CHECK;
 
-/* Has the pod a call? Nothing is sent before the pod is known; what was never told counts as no. */
+/*
+ * Has the pod a call? To be told again from time to time, also that it has none: a pod that nothing was told
+ * of since it is known stays as it is, because not to know of a call is not to know that there is none.
+ */
 void k8s_marks_want(struct k8s_marks *marks, const char *pod, bool is_busy);
 
 /*
- * What a list or a watch has shown, in their order. A pod with a mark of ours that nobody wants (another
- * leader left it behind) is relieved, so a new leader tells what it wants first, or at least within
- * settle_ms.
+ * What a list or a watch has shown, in their order. No pod is touched before that. A mark of ours that
+ * another leader left behind is removed if the pod has no call.
  */
 void k8s_marks_known(struct k8s_marks *marks, const char *pod, const char *uid, struct k8s_mark mark);
 

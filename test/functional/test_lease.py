@@ -347,6 +347,7 @@ def test_marks_that_another_leader_left_are_relieved(namespace, compete):
     first.stop()
     second = compete("b")
     tell(second, namespace, "agent-0")
+    second.say("want", "agent-0", "no")
     wait_until(lambda: not annotations(namespace, "agent-0"), "it is relieved")
 
 

@@ -162,11 +162,19 @@ static uint64_t lease_pause_ms(const struct k8s_lease *lease)
     return lease->settings.retry_ms + lease->settings.retry_ms * 12 / 10 * random / UINT32_MAX;
 }
 
-/* One try has ended, well or not. */
+/*
+ * One try has ended, well or not. A follower does not sleep through the moment at which the lease runs out:
+ * each of them has seen it at another time, so they need not be spread there.
+ */
 static void lease_rest(struct k8s_lease *lease, uint64_t at_least_ms)
 {
-    lease->next_try_at_ms = clock_elapsed_ms() +
-                            max_u64(lease_pause_ms(lease), min_u64(at_least_ms, lease->settings.duration_ms));
+    uint64_t now_ms = clock_elapsed_ms();
+    uint64_t least_ms = min_u64(at_least_ms, lease->settings.duration_ms);
+
+    lease->next_try_at_ms = now_ms + max_u64(lease_pause_ms(lease), least_ms);
+    if (lease_is_others(lease, now_ms))
+        lease->next_try_at_ms =
+            min_u64(lease->next_try_at_ms, max_u64(lease_seen_until_ms(lease), now_ms + least_ms));
     lease_arm(lease);
     lease_tell(lease);
 }

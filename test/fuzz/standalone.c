@@ -33,7 +33,8 @@ static struct {
     size_t size;
 } files[FILES_MAX];
 static size_t file_count;
-static uint64_t seed = 1, run_number;
+static uint64_t seed = 1;
+static char last_words[128]; /* written beforehand: who dies can only say what is there */
 
 /* What the texts that we fuzz are made of. */
 static const char *const words[] = {
@@ -72,12 +73,7 @@ static const char *const words[] = {
 
 static void died(void)
 {
-    char line[128];
-    int len =
-        snprintf(line, sizeof(line), "failed: --seed %" PRIu64 " --only %" PRIu64 "\n", seed, run_number);
-
-    if (len > 0)
-        (void)!write(STDERR_FILENO, line, (size_t)len);
+    (void)!write(STDERR_FILENO, last_words, strlen(last_words));
 }
 
 static void aborted(int number UNUSED)
@@ -188,7 +184,7 @@ static void run_one(uint64_t number)
     uint64_t random = (seed + 1) * UINT64_C(0x9e3779b97f4a7c15) ^ (number + 1) * UINT64_C(0xbf58476d1ce4e5b9);
     size_t size, changes, file;
 
-    run_number = number;
+    snprintf(last_words, sizeof(last_words), "failed: --seed %" PRIu64 " --only %" PRIu64 "\n", seed, number);
     random = random ? random : 1;
     for (int i = 0; i < 4; i++)
         (void)next_random(&random);
@@ -226,8 +222,10 @@ int main(int argc, char **argv)
         run_one(only);
         return 0;
     }
-    for (size_t i = 0; i < file_count; i++)
+    for (size_t i = 0; i < file_count; i++) {
+        snprintf(last_words, sizeof(last_words), "failed: file %zu, in the order of names\n", i + 1);
         (void)LLVMFuzzerTestOneInput(files[i].data, files[i].size);
+    }
     for (uint64_t i = 0; i < runs; i++)
         run_one(i);
     printf("%zu inputs replayed, %" PRIu64 " changed ones tried with seed %" PRIu64 "\n", file_count, runs,

@@ -12,14 +12,14 @@ SANITIZE = -Db_sanitize=address,undefined -Db_lundef=false
 
 export MESON PYTHON
 
-.PHONY: all help deps run test asan lint format docs bench soak install clean
+.PHONY: all help deps run test asan lint format docs bench bench-kube soak install clean
 .NOTPARALLEL:
 
 all: build/build.ninja ## build into build/ (the default); the binary is build/smart-router
 	@ninja -C build smart-router
 
 help: ## list the targets
-	@sed -n 's/^\([a-z]*\):[^#]*## \(.*\)/  make \1\t\2/p' Makefile | expand -t 16
+	@sed -n 's/^\([a-z-]*\):[^#]*## \(.*\)/  make \1\t\2/p' Makefile | expand -t 18
 
 deps: ## install the Debian packages that are missing, for every target
 	@scripts/deps build run test lint bench
@@ -55,6 +55,12 @@ bench: ## compare with nginx and redis-benchmark; prints tables, writes build/be
 	@$(MAKE) --no-print-directory all
 	@$(PYTHON) bench/run.py
 	@$(PYTHON) bench/redis_store.py
+
+bench-kube: ## 5,000 pods of a real Kubernetes: first sync, memory, an idle minute; writes build/bench-kubernetes.json
+	@scripts/deps build test bench
+	@$(MAKE) --no-print-directory all
+	@scripts/kube-binaries >/dev/null
+	@$(PYTHON) bench/kubernetes.py
 
 soak: ## the long campaigns: 10,000,000 simulated operations, 200 rounds of kill -9, four routers for 10 minutes
 	@scripts/deps build test

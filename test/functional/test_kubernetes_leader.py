@@ -67,7 +67,7 @@ class Site:
     def start_clients(self):
         self.work = load.Load(self.history, rest_s=REST_S)
         urls = [router.url for router in self.routers]
-        self.callers = load.Callers(self.history, urls, timeout_s=ASLEEP_S + 60)
+        self.callers = load.Callers(self.history, urls)
         self.callers.start(self.work, CLIENTS)
 
     def wait_for_answers(self, count=100):
@@ -76,7 +76,7 @@ class Site:
 
     def avoid(self, router):
         """Taken out of the rotation, as a balancer does with one that is gone or does not answer."""
-        self.history.avoided.add(router.port)
+        self.history.avoid(router.port)
 
     def finish(self, killed=()):
         """What was wrong, but for requests to routers that were killed, which got no answer."""
@@ -122,9 +122,9 @@ def test_one_leads_and_when_it_goes_another_does(site, tell):
 
     # kill -9: it runs out.
     name = site.holder()
-    site.avoid(second)
     began = time.monotonic()
     second.kill()
+    site.history.avoided.add(second.port)
     agree_after([third], name)
     wait_until(lambda: syncs(third) > 0, "the third one acts")
     after_kill = time.monotonic() - began

@@ -813,7 +813,7 @@ def test_wait_counts_for_a_call_that_had_to_be_sent_again(fake, connect):
 def test_wait_in_vain_keeps_the_connection_and_lets_others_pass(start_redis, connect):
     server = start_redis(repl_diskless_sync_delay=0)
     replica = replica_of(start_redis, server)
-    link = connect(server.url, timeout_ms=1000, wait=1)
+    link = connect(server.url, timeout_ms=3000, wait=1)
     replica.signal(signal.SIGSTOP)
     link.call("put", "key", "1")
     waits = []
@@ -824,6 +824,7 @@ def test_wait_in_vain_keeps_the_connection_and_lets_others_pass(start_redis, con
     assert {link.result(number) for number in waits} == {("ETIMEDOUT", "")}
     assert link.state() == ("up", 0, "")
     replica.signal(signal.SIGCONT)
+    wait_until(lambda: link.result(link.start("wait")) == ("0", ":1"), "the replica has it all")
     put, wait = link.start("call", "put", "last", "1"), link.start("wait")
     assert link.result(wait) == ("0", ":1")
     assert link.result(put) == ("0", "put")

@@ -102,7 +102,8 @@ def test_merchant_config_with_a_slip_of_the_pen_counts_as_none(site, redis_serve
     router, _ = site()
     redis_server.client().hset("voice:merchant:config", "m", config)
     assert router.allocate("CA1", merchant_id="m")["source_pool"] == "pool:gold"
-    assert any("m" == line.get("merchant") for line in router.log_lines() if line["level"] == "warn"), router.log()
+    warnings = lambda: [line for line in router.log_lines() if line["level"] == "warn" and line.get("merchant") == "m"]  # noqa: E731
+    wait_until(warnings, "it is said")
 
 
 @pytest.mark.parametrize("tier", ["standard", "basic", "merchant:9shines"])

@@ -29,6 +29,21 @@ from common import (CLIENT_CORE, CONNECTIONS, EXCLUSIVE, ROOT, SERVER_CORE, SHAR
 
 CALLS = 8000  # that redis-benchmark has at once: ten pods of the shared tier have room for 10,000
 SIZES = {"10 pods": (SHARED, 10), "10,000 pods": (SHARED, 10000), "10,000 exclusive": (EXCLUSIVE, 10000)}
+# What a script with nine plain commands costs on this machine: the measure for what ours cost in Redis.
+YARDSTICK = """
+local key, lease = 'yardstick:' .. ARGV[1], 'yardstick:lease:' .. ARGV[1]
+redis.call('HGET', key, 'pod')
+redis.call('HSET', key, 'pod', 'voice-agent-0', 'pool', 'gold', 'merchant', '', 'at', '1', 'provider', '')
+redis.call('PEXPIRE', key, '100000')
+redis.call('SET', lease, ARGV[1], 'PX', '100000')
+redis.call('ZADD', 'yardstick:calls', '1', ARGV[1])
+redis.call('ZREM', 'yardstick:calls', ARGV[1])
+redis.call('SADD', 'yardstick:free', ARGV[1])
+redis.call('SREM', 'yardstick:free', ARGV[1])
+redis.call('DEL', key, lease)
+return 1
+"""
+YARDSTICK_COMMANDS = 9
 CALL_SID = "call__rand_int__"  # as long as the ones that wrk sends, once the number is in it
 
 
@@ -136,7 +151,8 @@ def benchmark_once(site, command, shim):
     run = subprocess.run(
         pinned(CLIENT_CORE, ["redis-benchmark", "-p", str(site.redis.port), "-c", str(CONNECTIONS), "-n", str(CALLS),
                              "-P", "1", "-r", "1000000000", "--csv", *command]),
-        capture_output=True, text=True, timeout=60, check=True, env={**os.environ, "LD_PRELOAD": shim})
+        capture_output=True, text=True, timeout=60, check=True,
+        env={**os.environ, "LD_PRELOAD": shim} if shim else None)
     row = list(csv.reader(run.stdout.splitlines(keepends=True)))[-1]
     return CALLS / float(row[1]), float(row[4]), float(row[6])
 
@@ -159,6 +175,17 @@ def benchmark(site, seconds, shim):
     found = site.measured(act)
     found["busy"] = found["redis_cpu_s"] / found["spent"]
     return found
+
+
+def yardstick(site):
+    """What Redis spends on each command of a plain script, in microseconds."""
+    command = ["EVALSHA", site.redis.ask("SCRIPT", "LOAD", YARDSTICK), "0", CALL_SID]
+
+    def act():
+        benchmark_once(site, command, None)
+        return {"requests": CALLS}
+
+    return site.measured(act)["redis_cpu_us"] / YARDSTICK_COMMANDS
 
 
 def route(site, seconds, prefix):
@@ -190,15 +217,18 @@ def measure(options, directory, stack):
         print(f"  starting Redis and a router with {name}", file=sys.stderr)
         sites[name] = Site(options, directory, stack, name)
     benched, routed = {name: [] for name in SIZES}, {name: [] for name in SIZES}
+    yardsticks = []
     for number in range(-1, options.rounds):
         print(f"  round {number + 1} of {options.rounds}" if number >= 0 else "  warming up", file=sys.stderr)
+        yardsticks.append(yardstick(sites["10 pods"]))
         for name, site in sites.items():
             seconds = options.seconds if number >= 0 else 1
             slots = benchmark(site, seconds, shim), route(site, seconds, f"round{number + 1:02d}-")
             if number >= 0:
                 benched[name].append(slots[0])
                 routed[name].append(slots[1])
-    found = {"connections": CONNECTIONS, "rounds": options.rounds, "seconds": options.seconds, "sizes": {}}
+    found = {"connections": CONNECTIONS, "rounds": options.rounds, "seconds": options.seconds, "sizes": {},
+             "yardstick_us": spread(yardsticks)}
     for name in SIZES:
         found["sizes"][name] = {
             "redis_benchmark": summarise(benched[name]), "router": summarise(routed[name]),
@@ -247,7 +277,8 @@ def show(found):
                   f"{router_us} {one['scripts_per_op']['median']:7.2f} {one['commands_per_op']['median']:8.1f}  {ratio:>18}")
             name = ""
     print("-" * len(head))
-    print()
+    print(f"\nOn this machine Redis spends {found['yardstick_us']['median']:.1f} us on each command of a plain script "
+          "that redis-benchmark calls.\n")
     waited = max(one["waited"]["median"] for size in found["sizes"].values()
                  for one in (size["redis_benchmark"], size["router"]))
     if waited > 0.1:

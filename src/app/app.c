@@ -23,6 +23,7 @@
 
 enum {
     DRAIN_LOOK_MS = 10,
+    LEAVE_MS = 500, /* for clients to go elsewhere by themselves */
     LOG_LOOK_MS = 10,
     LOG_PATIENCE_MS = 1000, /* with a slow reader of the log, at the end */
     METRICS_CONNECTIONS_MAX = 100,
@@ -36,6 +37,8 @@ struct app {
     const struct settings *settings;
     int status;
     bool is_stopping;
+    bool is_draining;
+    uint64_t leave_until_ms;
     uint64_t drain_until_ms;
     unsigned servers_left; /* to close */
 
@@ -136,6 +139,13 @@ static void app_look_at_drain(uv_timer_t *timer)
     struct app *app = timer->data;
     size_t connections = http_server_connections(app->server);
 
+    if (!app->is_draining && connections > 0 && uv_now(&app->loop) < app->leave_until_ms)
+        return;
+    if (!app->is_draining) {
+        app->is_draining = true;
+        http_server_drain(app->server);
+        connections = http_server_connections(app->server);
+    }
     if (connections > 0 && uv_now(&app->loop) < app->drain_until_ms)
         return;
     uv_timer_stop(timer);
@@ -148,8 +158,9 @@ static void app_stop(struct app *app)
 {
     app->is_stopping = true;
     app->drain_until_ms = uv_now(&app->loop) + app->settings->http_shutdown_timeout_ms;
+    app->leave_until_ms = min_u64(uv_now(&app->loop) + LEAVE_MS, app->drain_until_ms);
     api_set_stopping(app->api);
-    http_server_drain(app->server);
+    http_server_leave(app->server);
     uv_timer_start(&app->drain_timer, app_look_at_drain, 0, DRAIN_LOOK_MS);
 }
 

@@ -56,6 +56,12 @@ void http_server_on_done(struct http_server *server, http_handler_fn fn, void *a
 int http_server_listen(struct http_server *server, uint16_t port) MUST_CHECK;
 uint16_t http_server_port(const struct http_server *server);
 
+/*
+ * From now on every answer says "Connection: close". A client that asks again and again goes elsewhere by
+ * itself, before http_server_drain closes a connection on which it may just be sending its next request.
+ */
+void http_server_leave(struct http_server *server);
+
 /* Stops accepting and closes idle connections; answers to requests in flight say "Connection: close". */
 void http_server_drain(struct http_server *server);
 

@@ -270,7 +270,7 @@ void http_respond(struct http_request *request, int status, const char *content_
         request->state = REQUEST_SENT;
     } else {
         request->status = status;
-        if (connection->server->is_draining)
+        if (connection->server->is_leaving)
             request->close = true;
         if (!status_has_body(status))
             body.len = 0;

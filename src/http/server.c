@@ -354,8 +354,14 @@ static void server_stop_listening(struct http_server *server)
     server->is_accept_pending = false;
 }
 
+void http_server_leave(struct http_server *server)
+{
+    server->is_leaving = true;
+}
+
 void http_server_drain(struct http_server *server)
 {
+    server->is_leaving = true;
     server->is_draining = true;
     server_stop_listening(server);
     LIST_FOR_EACH (link, &server->all) {
@@ -415,6 +421,7 @@ void http_server_close(struct http_server *server, void (*closed)(void *arg), vo
     assert(!server->is_closing);
 
     server->is_closing = true;
+    server->is_leaving = true;
     server->is_draining = true;
     server->closed = closed;
     server->closed_arg = arg;

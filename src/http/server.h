@@ -50,7 +50,8 @@ struct http_server {
     bool has_listener;
     bool is_listening;
     bool is_accept_pending;
-    bool is_draining;
+    bool is_leaving;  /* every answer is the last one of its connection */
+    bool is_draining; /* and idle connections are closed */
     bool is_closing;
     uint16_t port;
     uint64_t last_accept_error_ms;

@@ -1,10 +1,12 @@
 """The router as a process: its command line, its settings, its signals, and how it ends."""
 
+import http.client
 import resource
 import signal
 import socket
 import subprocess
 import time
+from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 
@@ -205,6 +207,29 @@ def test_a_stop_finishes_what_is_in_flight(start_router, number):
         assert b'"pod_name"' in answer
     assert router.proc.wait(DEADLINE_S) == 0
     assert router.log_lines("stopped")
+
+
+def test_a_stop_lets_busy_clients_go_before_it_closes_their_connections(start_router):
+    router = start_router()
+    answers = []
+
+    def ask():
+        """Asks on one connection until the router says that this was the last answer."""
+        connection = http.client.HTTPConnection("127.0.0.1", router.port, timeout=20)
+        while True:
+            connection.request("GET", "/health")
+            answer = connection.getresponse()
+            answers.append(answer.status)
+            answer.read()
+            if answer.getheader("Connection") == "close":
+                return "told"
+
+    with ThreadPoolExecutor(8) as pool:
+        clients = [pool.submit(ask) for _ in range(8)]
+        wait_until(lambda: len(answers) > 100, "the clients are busy")
+        assert router.stop() == 0
+        assert [client.result() for client in clients] == ["told"] * 8
+    assert set(answers) == {200}
 
 
 def test_a_stop_does_not_wait_longer_than_its_timeout(start_router):

@@ -38,6 +38,7 @@ struct app {
     int status;
     bool is_stopping;
     bool is_draining;
+    bool is_drained;
     uint64_t leave_until_ms;
     uint64_t drain_until_ms;
     unsigned servers_left; /* to close */
@@ -115,23 +116,23 @@ static void app_close_servers(void *arg)
     app_server_closed(app);
 }
 
-static void app_close_kube(void *arg)
+/* When nobody is connected any more and somebody else may lead: whatever takes longer. */
+static void app_close_when_done(struct app *app)
 {
-    struct app *app = arg;
-
-    app->lead = NULL;
+    if (app->lead || !app->is_drained)
+        return;
     if (app->kube)
         k8s_client_close(app->kube, app_close_servers, app);
     else
         app_close_servers(app);
 }
 
-static void app_stop_leading(struct app *app)
+static void app_lead_stopped(void *arg)
 {
-    if (app->lead)
-        lead_stop(app->lead, app_close_kube, app);
-    else
-        app_close_kube(app);
+    struct app *app = arg;
+
+    app->lead = NULL;
+    app_close_when_done(app);
 }
 
 static void app_look_at_drain(uv_timer_t *timer)
@@ -151,7 +152,8 @@ static void app_look_at_drain(uv_timer_t *timer)
     uv_timer_stop(timer);
     if (connections > 0)
         log_warn("connections cut at the shutdown timeout", log_num("connections", (int64_t)connections));
-    app_stop_leading(app);
+    app->is_drained = true;
+    app_close_when_done(app);
 }
 
 static void app_stop(struct app *app)
@@ -160,6 +162,7 @@ static void app_stop(struct app *app)
     app->drain_until_ms = uv_now(&app->loop) + app->settings->http_shutdown_timeout_ms;
     app->leave_until_ms = min_u64(uv_now(&app->loop) + LEAVE_MS, app->drain_until_ms);
     api_set_stopping(app->api);
+    lead_stop(app->lead, app_lead_stopped, app); /* the next leader need not wait for our clients */
     http_server_leave(app->server);
     uv_timer_start(&app->drain_timer, app_look_at_drain, 0, DRAIN_LOOK_MS);
 }
@@ -508,7 +511,11 @@ int app_run(const struct config *config)
     if (app_start(&app) < 0) {
         app.status = EXIT_FAILED;
         app.is_stopping = true;
-        app_stop_leading(&app);
+        app.is_drained = true;
+        if (app.lead)
+            lead_stop(app.lead, app_lead_stopped, &app);
+        else
+            app_close_when_done(&app);
     }
     uv_run(&app.loop, UV_RUN_DEFAULT);
 

@@ -19,6 +19,9 @@ for i = 1, #page, 2 do
     -- include calls
     expiry = string.format('%.0f', call_expiry(page[i], record[1]))
   end
+  if not string.find(expiry, '^%d+$') then
+    expiry = string.format('%.0f', math.max(0, math.min(tonumber(expiry) or 0, 1e15))) -- made by hand
+  end
   answer[n + 1] = page[i]
   answer[n + 2] = record[1] or ''
   answer[n + 3] = record[2] or ''

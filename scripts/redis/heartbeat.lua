@@ -80,7 +80,7 @@ for _, call_sid in ipairs(is_last and pod_calls(pod) or {}) do
       if pod_settle(pod, info) then
         break
       end
-    elseif misses >= tonumber(ARGV[7]) and now - tonumber(record[5] or 0) * 1000 > tonumber(ARGV[8]) then
+    elseif misses >= tonumber(ARGV[7]) and now - (tonumber(record[5]) or 0) * 1000 > tonumber(ARGV[8]) then
       call_ended(lost, call_sid, record, 'unmentioned')
       call_drop(call_sid, pod)
       if pod_settle(pod, info) then

@@ -19,8 +19,8 @@ answer[3] = #names
 answer[4] = names[#names] or ''
 for _, pod in ipairs(names) do
   local text = rc('HGET', P .. 'pods', pod)
-  if text then
-    local info = cjson.decode(text)
+  local info = text and pod_decode(text)
+  if info then
     local calls = pod_calls(pod)
     local n = #answer
     answer[n + 1] = pod

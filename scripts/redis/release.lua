@@ -21,7 +21,7 @@ local function release(call_sid)
   local answer = {1, pod, record[2] or '', record[3] or '', record[4] or '', record[5] or '0', text or '', '', 0}
   if text and string.sub(text, 1, #READY) == READY then
     local lease, calls, state = P .. 'lease:' .. pod, P .. 'pod:calls:' .. pod, P .. 'pod:' .. pod
-    local tier = string.match(text, '^[^"]+', #READY + 1)
+    local tier = string.match(text, '^[^"]+', #READY + 1) or ''
     local _, last = string.find(ARGV[2], '\n' .. tier .. ' ', 1, true)
     local available = string.sub(tier, 1, 9) == 'merchant:' and P .. tier .. ':pods' or
       P .. 'pool:' .. tier .. ':available'
@@ -66,7 +66,7 @@ local function release(call_sid)
   end
   -- include pods
   -- include calls
-  local info = text and cjson.decode(text)
+  local info = text and pod_decode(text)
   if info and pod_is_draining(pod, info) then
     answer[9] = 1
   end

@@ -383,3 +383,51 @@ def test_a_key_of_the_wrong_type_is_said(redis_server, start_on):
     answer = router.post("/api/v1/allocate", {"call_sid": "CA1"})
     assert (answer.status_code, answer.json()["code"]) == (503, "unavailable")
     assert error_lines(router, "WRONGTYPE"), router.log()[-2000:]
+
+
+RECORD = ('{"ready":true,"terminating":false,"held_until":0,"tier":"gold","source":"static","pinned":false,'
+          '"incarnation":"x","address":""}')  # fmt: skip
+SPOILED = ["", "oops", "null", "[]", "{}", RECORD.replace('"gold"', "5"), RECORD.replace("static", "mars"),
+           RECORD.replace(":0,", ":-1,"), RECORD.replace(',"address":""', ""), RECORD.replace(":", ": ")]  # fmt: skip
+
+
+@pytest.mark.parametrize("text", SPOILED)
+def test_a_record_of_a_pod_that_was_spoiled_by_hand(redis_server, start_on, text):
+    """It counts as lost: nothing else suffers, its call stays, and the next sync writes it anew."""
+    router = start_on(redis_server, {**ENV, "STATIC_PODS": "agent-0,agent-1,agent-2"})
+    client = redis_server.client()
+    pods = {call_sid: router.allocate(call_sid)["pod_name"] for call_sid in ("CA1", "CA2")}
+    free = ({"agent-0", "agent-1", "agent-2"} - set(pods.values())).pop()
+    for pod in (pods["CA1"], free, "agent-9"):
+        client.hset("voice:pods", pod, text)
+    for path in ("/api/v1/status", "/api/v1/pods", "/api/v1/calls", "/api/v1/call/CA1", "/api/v1/call/CA2"):
+        assert router.get(path).status_code == 200, path
+    assert router.post("/api/v1/pod/agent-9/heartbeat", {"call_sids": []}).status_code == 404
+    names = lambda: [pod["pod_name"] for pod in router.get("/api/v1/pods").json()["pods"]]  # noqa: E731
+    wait_until(lambda: names() == ["agent-0", "agent-1", "agent-2"], "the sync has written them")
+    wait_until(lambda: client.hkeys("voice:pods").count("agent-9") == 0, "nobody speaks of the other one")
+    assert {call_sid: router.allocate(call_sid)["pod_name"] for call_sid in pods} == pods
+    assert router.allocate("CA3")["pod_name"] == free
+    for call_sid, pod in {**pods, "CA3": free}.items():
+        assert router.release(call_sid)["pod_name"] == pod
+    assert "background task failed" not in router.log()
+
+
+def test_a_call_that_was_spoiled_by_hand(redis_server, start_on):
+    router = start_on(redis_server, {**ENV, "STATIC_PODS": "agent-0,agent-1,agent-2"})
+    client = redis_server.client()
+    for call_sid in ("CA1", "CA2", "CA3"):
+        pod = router.allocate(call_sid)["pod_name"]
+        client.hset("voice:call:" + call_sid, mapping={"allocated_at": "yesterday", "misses": "1"})
+        client.hdel("voice:call:" + call_sid, "source_pool", "merchant_id", "provider")
+    ends = {"CA1": "inf", "CA2": time.time() * 1000 + 60000.5, "CA3": 9e18}
+    client.zadd("voice:calls:active", ends)
+    assert router.get("/api/v1/calls").json()["total"] == 3
+    assert len(router.get("/api/v1/calls").json()["calls"]) == 3
+    for call_sid in ends:
+        assert router.get("/api/v1/call/" + call_sid).json()["call_sid"] == call_sid
+    answer = router.post(f"/api/v1/pod/{pod}/heartbeat", {"call_sids": []})
+    assert answer.status_code == 200 and answer.json()["ended"] == ["CA3"]
+    assert router.allocate("CA1")["was_existing"] and router.allocate("CA2")["was_existing"]
+    for call_sid in ("CA1", "CA2"):
+        router.release(call_sid)

@@ -72,6 +72,28 @@ def test_a_tier_that_changes_its_type_under_routers_that_have_not_heard_of_it(re
     wait_until(lambda: free() == 5, "all are free")
 
 
+@pytest.mark.parametrize("kinds", [("exclusive", "shared"), ("shared", "exclusive")], ids=["to shared", "to exclusive"])
+def test_a_pool_that_a_router_filled_that_has_not_heard_of_its_new_type(redis_server, start_on, kinds):
+    """All its pods were busy, so that there was no list that would have told it. Nobody has to wait for the next sync."""
+    config = lambda kind: {  # noqa: E731
+        "tiers": {"gold": {"type": kind, "target": 2, "max_concurrent": 1}, "standard": {"target": 1}},
+        "default_chain": ["gold", "standard"],
+    }
+    env = {"TIER_CONFIG": json.dumps(config(kinds[0])), "TIER_REFRESH_INTERVAL": "24h", "RECONCILE_INTERVAL": "24h",
+           "STATIC_PODS": "agent-0,agent-1,agent-2"}  # fmt: skip
+    first, second = start_on(redis_server, env), start_on(redis_server, env)
+    wait_until(lambda: first.get("/api/v1/status").json()["tiers"]["gold"]["available"] == 2, "the pods are there")
+    before = [first.allocate(sid)["pod_name"] for sid in ("CA1", "CA2")]
+    assert first.put("/api/v1/tiers", config(kinds[1])).status_code == 200
+    for sid in ("CA1", "CA2"):
+        assert second.release(sid)["released_to_pool"] == "pool:gold"
+    assert first.allocate("CB1")["source_pool"] == "pool:standard"
+    free = lambda: first.get("/api/v1/status").json()["tiers"]["gold"]["available"]  # noqa: E731
+    wait_until(lambda: free() == 2, "a sweep brings them back")
+    assert {first.allocate(sid)["pod_name"] for sid in ("CB2", "CB3")} == set(before)
+    assert redis_server.client().type("voice:pool:gold:available") == "none"  # all are busy again
+
+
 def test_bad_tiers_are_refused_and_change_nothing(redis_server, start_on):
     router = start_on(redis_server, {"TIER_CONFIG": FIRST})
     for bad in ({"gold": {"type": "odd", "target": 1}}, {"gold": {"target": -1}}, {}):

@@ -45,7 +45,7 @@ end
 local function call_expiry(call_sid, pod)
   local expiry = rc('ZSCORE', P .. 'calls:active', call_sid) or rc('ZSCORE', P .. 'pod:calls:' .. pod, call_sid)
   if expiry then
-    return tonumber(expiry)
+    return math.min(tonumber(expiry), 1e15) -- one that was made by hand may be infinite
   end
   local key = P .. 'lease:' .. pod
   if rc('GET', key) ~= call_sid then

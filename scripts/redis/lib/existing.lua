@@ -14,8 +14,9 @@ local function existing(known)
   local lost = {}
   call_ended(lost, call_sid, known, expiry > now and 'gone' or 'expired')
   call_drop(call_sid, pod)
-  if info then
-    pod_settle(pod, cjson.decode(info))
+  local readable = info and pod_decode(info)
+  if readable then
+    pod_settle(pod, readable)
   end
   return nil, lost
 end

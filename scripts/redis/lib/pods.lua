@@ -8,9 +8,26 @@ local function pod_encode(info)
     info.incarnation, info.address)
 end
 
+local SOURCES = {api = true, static = true, kubernetes = true}
+
+-- What pod_encode() has written; nil for everything else, which somebody has made by hand.
+local function pod_decode(text)
+  local is_read, info = pcall(cjson.decode, text)
+  if is_read and type(info) == 'table' and SOURCES[info.source] then
+    local is_written, again = pcall(pod_encode, info)
+    return is_written and again == text and info.held_until >= 0 and info.held_until < 1e15 and info or nil
+  end
+end
+
+-- A record that cannot be read is deleted, and the pod is as one whose record was lost: whoever speaks of it next, its
+-- source or the pod itself, registers it anew, and its calls stay.
 local function pod_get(pod)
   local text = rc('HGET', P .. 'pods', pod)
-  return text and cjson.decode(text)
+  local info = text and pod_decode(text)
+  if text and not info then
+    rc('HDEL', P .. 'pods', pod)
+  end
+  return info
 end
 
 local function pod_put(pod, info)

@@ -131,15 +131,40 @@ static void operation_again(void *arg, int err, const redisReply *reply)
         operation_finish(operation, err);
 }
 
+static void operation_mended(void *arg, int err, const redisReply *reply)
+{
+    struct operation *operation = arg;
+
+    if (err == 0 && (reply->type != REDIS_REPLY_INTEGER || reply->integer == 0))
+        err = -EBADMSG;
+    if (err == 0) {
+        log_warn("a router that did not know the new tiers has made a pool of the wrong type; its pods come "
+                 "back with the next sweep");
+        err = operation_send(operation);
+    }
+    if (err)
+        operation_finish(operation, err);
+}
+
+/* A key is of the wrong type. First it is asked for the tiers; then, if they are as we know them, mended. */
+static int operation_retry(struct operation *operation)
+{
+    if (!operation->is_retry) {
+        operation->is_retry = true;
+        return tiers_request(operation->store, operation_again, operation);
+    }
+    operation->is_mended = true;
+    return tiers_mend(operation->store, operation_mended, operation);
+}
+
 void operation_answered(void *arg, int err, const redisReply *reply)
 {
     struct operation *operation = arg;
     const struct command_spec *spec = command_spec(operation->command.type);
 
-    if (err == -EBADMSG && !operation->is_retry &&
+    if (err == -EBADMSG && !operation->is_mended &&
         (operation->command.type == COMMAND_ALLOCATE || command_only_looks(operation->command.type))) {
-        operation->is_retry = true;
-        err = tiers_request(operation->store, operation_again, operation);
+        err = operation_retry(operation);
         if (err == 0)
             return;
     }

@@ -130,6 +130,7 @@ struct operation {
     uint64_t fence;          /* of the leader that started it; 0: none */
     struct ended_array lost; /* calls that ended on the way and are not in the result */
     bool is_retry;
+    bool is_mended;
     struct bulk *bulk;
 };
 
@@ -209,6 +210,8 @@ struct tier_cache *tier_cache_ref(struct tier_cache *cache);
 struct tier_cache *tier_cache_free(struct tier_cache *cache);
 /* Asks for the stored text, after storing the seed if there is none. */
 int tiers_request(struct redis_store *store, redis_reply_fn done, void *arg) MUST_CHECK;
+/* Lists of the wrong type, though the tiers have just been read: has them forgotten; answers how many. */
+int tiers_mend(struct redis_store *store, redis_reply_fn done, void *arg) MUST_CHECK;
 /* Takes over the stored text. 0 if there is a configuration to work with, be it the old one. */
 int tiers_take(struct redis_store *store, const redisReply *reply) MUST_CHECK;
 void tiers_replace(struct redis_store *store, struct tier_cache *cache);

@@ -135,6 +135,18 @@ int tiers_request(struct redis_store *store, redis_reply_fn done, void *arg)
     return redis_link_call(store->link, redis_script("tiers"), store->key, args, ARRAY_LEN(args), done, arg);
 }
 
+int tiers_mend(struct redis_store *store, redis_reply_fn done, void *arg)
+{
+    struct slice args[] = {slice_of(store->prefix),
+                           store->tiers->tiers,
+                           store->tiers->default_tier,
+                           SLICE(""),
+                           SLICE("mend"),
+                           slice_of(store->tiers->config->text)};
+
+    return redis_link_call(store->link, redis_script("tiers"), store->key, args, ARRAY_LEN(args), done, arg);
+}
+
 void tiers_replace(struct redis_store *store, struct tier_cache *cache)
 {
     if (store->tiers != cache)

@@ -73,6 +73,9 @@ static int pod_set_texts(struct picture_pod *pod, const struct pod_seen *seen)
         free(incarnation);
         return -ENOMEM;
     }
+    /* It was another one that was heartbeating; this one has no calls that it could tell of. */
+    if (pod->incarnation && incarnation && strcmp(pod->incarnation, incarnation) != 0)
+        pod->hold_back = false;
     free(pod->address);
     free(pod->incarnation);
     pod->address = address;

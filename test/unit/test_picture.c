@@ -116,6 +116,18 @@ static void copy__has_everything_that_was_told_of_a_pod(void **state)
     assert_int_equal(pods[0].source, POD_SOURCE_KUBERNETES);
 }
 
+static void a_new_incarnation__is_not_held_back_for_the_old_one(void **state)
+{
+    struct fixture *fixture = *state;
+
+    see_change(fixture, "a", "uid:0");
+    picture_find(&fixture->picture, "a")->hold_back = true;
+    see_change(fixture, "a", "uid:0");
+    assert_true(picture_find(&fixture->picture, "a")->hold_back);
+    see_change(fixture, "a", "uid:1");
+    assert_false(picture_find(&fixture->picture, "a")->hold_back);
+}
+
 static void list__forgets_what_it_does_not_name(void **state)
 {
     struct fixture *fixture = *state;
@@ -202,6 +214,7 @@ int main(void)
 #define TEST(name) cmocka_unit_test_setup_teardown(name, set_up, tear_down)
         TEST(copy__has_all_pods_in_the_order_in_which_they_came),
         TEST(copy__has_everything_that_was_told_of_a_pod),
+        TEST(a_new_incarnation__is_not_held_back_for_the_old_one),
         TEST(list__forgets_what_it_does_not_name),
         TEST(changes__come_in_order_and_each_pod_once_with_its_newest_state),
         TEST(gone__is_told_once_and_forgotten),

@@ -228,7 +228,8 @@ def test_a_change_of_leaders_is_told(redis_server, start_on, watch):
     identity = first.get("/api/v1/status").json()["leader"]
     assert first.stop() == 0
     assert watcher.wait("leader_lost")["replica"] == identity
-    assert watcher.wait("leader_elected")["replica"] != identity
+    wait_until(lambda: second.get("/api/v1/status").json()["is_leader"], "the second one leads")
+    watcher.wait("leader_elected", replica=second.get("/api/v1/status").json()["leader"])
 
 
 def test_the_channel_is_there_for_everybody(redis_server, start_on):

@@ -8,6 +8,7 @@
 enum {
     KUBE_LIST_TIMEOUT_MS = 60000,
     KUBE_STALL_MS = 150000, /* the server sends a bookmark every minute */
+    KUBE_UNUSABLE_EVERY_MS = 60000,
     KUBE_ADDRESS_MAX = K8S_POD_IP_MAX + sizeof("[]:65535"),
 };
 
@@ -36,13 +37,20 @@ static struct pod_seen kube_seen(const struct manager *manager, const struct k8s
     };
 }
 
-/* Pods are called by a DNS label in URLs; Kubernetes allows more. */
-static bool kube_is_usable(const struct k8s_pod *pod)
+/* Pods are called by a DNS label in URLs; Kubernetes allows more. Each event of such a pod comes here. */
+static bool kube_is_usable(struct manager *manager, const struct k8s_pod *pod)
 {
+    uint64_t now_ms = uv_now(manager->loop);
+
     if (name_is_pod(pod->name, strlen(pod->name)))
         return true;
+    manager->unusable++;
+    if (manager->unusable_told_ms && now_ms - manager->unusable_told_ms < KUBE_UNUSABLE_EVERY_MS)
+        return false;
     log_warn("a pod is left out: its name cannot be used", log_str("pod", pod->name),
-             log_str("rule", "it " POD_NAME_RULE));
+             log_str("rule", "it " POD_NAME_RULE), log_num("times", (int64_t)manager->unusable));
+    manager->unusable = 0;
+    manager->unusable_told_ms = max_u64(now_ms, 1);
     return false;
 }
 
@@ -88,7 +96,7 @@ static void kube_listed(void *arg, const struct k8s_pod *pods, size_t count)
         struct kube_texts texts;
         struct pod_seen seen = kube_seen(manager, &pods[i], &texts);
 
-        if (kube_is_usable(&pods[i]) && picture_see(&manager->picture, &seen) < 0) {
+        if (kube_is_usable(manager, &pods[i]) && picture_see(&manager->picture, &seen) < 0) {
             log_error("no memory for the list of pods");
             kube_ask_again(manager);
             return;
@@ -107,7 +115,7 @@ static void kube_changed(void *arg, const struct k8s_pod *pod)
     struct kube_texts texts;
     struct pod_seen seen = kube_seen(manager, pod, &texts);
 
-    if (!kube_is_usable(pod))
+    if (!kube_is_usable(manager, pod))
         return;
     if (manager->marks)
         k8s_marks_known(manager->marks, pod->name, pod->uid, pod->mark);

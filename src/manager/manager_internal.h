@@ -33,6 +33,8 @@ struct manager {
     uint64_t marking_round;
     char marking_cursor[CALL_SID_MAX + 1];
     bool empty_seen; /* the last list had no pods, and is to be confirmed */
+    size_t unusable; /* pods left out for their names, as often as they were told, that no line has told of */
+    uint64_t unusable_told_ms;
 
     unsigned parts_left; /* to stop */
     void (*stopped)(void *arg);

@@ -4,11 +4,13 @@ KUBE_AWAY_SECONDS is how long the API server stays out of reach in the test of t
 """
 
 import collections
+import json
 import os
 import time
 
 import kube
 import pytest
+import scripted_kube
 from conftest import wait_until
 
 AWAY_S = float(os.environ.get("KUBE_AWAY_SECONDS") or "5")
@@ -363,3 +365,27 @@ def test_pods_of_the_api_beside_those_of_kubernetes(namespace, five):
     wait_for_pods(five, [*names(5), "guest-0"])
     namespace.create_pod("agent-5")
     wait_for_pods(five, [*names(6), "guest-0"])
+
+
+def test_pods_whose_names_cannot_be_used_are_left_out_and_it_is_said_once(start_router):
+    """However often they are told: a Deployment of them must not fill the log."""
+
+    def told(name, version):
+        return {
+            "metadata": {"name": name, "uid": "u-" + name.replace(".", "-"), "resourceVersion": str(version)},
+            "status": {"phase": "Running", "podIP": "10.0.0.1", "conditions": [{"type": "Ready", "status": "True"}]},
+        }
+
+    bad = ["agent.with.dots", "a" * 64, "metadata"]
+    page = {"kind": "PodList", "metadata": {"resourceVersion": "5"}, "items": [told(name, 5) for name in [*bad, "agent-0"]]}
+    events = [{"type": "MODIFIED", "object": told(name, 6 + i)} for i in range(5) for name in bad]
+    events.append({"type": "ADDED", "object": told("agent-1", 20)})
+    with scripted_kube.ScriptedKube() as server:
+        path = "/api/v1/namespaces/default/pods"
+        watch = scripted_kube.stream([json.dumps(event).encode() for event in events], "hang")
+        server.on(path, scripted_kube.answer(200, json.dumps(page).encode()), watch)
+        env = {"POD_SOURCE": "kubernetes", "KUBE_API_URL": server.url, "NAMESPACE": "default", "MARK_BUSY_PODS": "false"}
+        router = start_router({**env, "STATIC_PODS": ""})
+        wait_for_pods(router, names(2))
+        assert len(router.log_lines("a pod is left out: its name cannot be used")) == 1
+        router.stop()

@@ -101,12 +101,13 @@ def test_bad_tiers_are_refused_and_change_nothing(redis_server, start_on):
     assert redis_server.client().get("voice:tier:config") == FIRST
 
 
-def test_tiers_that_were_spoiled_by_hand(redis_server, start_on):
+@pytest.mark.parametrize("text", ["{nonsense", FIRST + "\0"], ids=["nonsense", "with a NUL"])
+def test_tiers_that_were_spoiled_by_hand(redis_server, start_on, text):
     """The old ones stay in force, and it is said once."""
     env = {"TIER_CONFIG": FIRST, "TIER_REFRESH_INTERVAL": "100ms"}
     router = start_on(redis_server, env)
     client = redis_server.client()
-    client.set("voice:tier:config", "{nonsense")
+    client.set("voice:tier:config", text)
     spoiled = lambda: [l for l in router.log_lines() if "tier configuration is not valid" in l["msg"]]  # noqa: E731, E741
     wait_until(spoiled, "it is said")
     time.sleep(0.5)
@@ -119,7 +120,7 @@ def test_tiers_that_were_spoiled_by_hand(redis_server, start_on):
     late = start_on(redis_server, env, wait=False)
     wait_until(lambda: late._listening("http"), "it listens")
     late.port = late._listening("http")
-    wait_until(lambda: "not valid" in late.log(), "it is said")
+    wait_until(lambda: "not valid; calls are refused until it is" in late.log(), "it is said")
     client.set("voice:tier:config", FIRST)
     late.wait_ready()
     assert late.get("/api/v1/tiers").text.strip() == FIRST

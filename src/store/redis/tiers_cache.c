@@ -159,13 +159,16 @@ void tiers_replace(struct redis_store *store, struct tier_cache *cache)
 /* What is stored is no configuration: somebody wrote it by hand. Said once for each such text. */
 static void tiers_refuse(struct redis_store *store, const redisReply *reply, const char *error)
 {
-    if (store->bad_tiers && strlen(store->bad_tiers) == reply->len &&
-        memcmp(store->bad_tiers, reply->str, reply->len) == 0)
+    /* A text with a NUL is kept, and compared, up to there. */
+    if (store->bad_tiers && strlen(store->bad_tiers) == strnlen(reply->str, reply->len) &&
+        strncmp(store->bad_tiers, reply->str, reply->len) == 0)
         return;
     free(store->bad_tiers);
     store->bad_tiers = strndup(reply->str, reply->len);
     store->stats.errors++;
-    log_error("the stored tier configuration is not valid; the old one stays", log_str("error", error));
+    log_error(store->tiers ? "the stored tier configuration is not valid; the old one stays"
+                           : "the stored tier configuration is not valid; calls are refused until it is",
+              log_str("error", error));
 }
 
 int tiers_take(struct redis_store *store, const redisReply *reply)

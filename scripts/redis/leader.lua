@@ -8,6 +8,8 @@
 -- wait.
 local key, fence_key = ARGV[1] .. 'leader', ARGV[1] .. 'leader:fence'
 local holder, fence = redis.call('GET', key), redis.call('GET', fence_key)
+-- One that was made by hand is no number to compare.
+fence = fence and string.find(fence, '^[1-9]%d*$') and #fence < 16 and fence
 if ARGV[6] == 'give' then
   if holder == ARGV[4] then
     redis.call('DEL', key)
@@ -18,6 +20,9 @@ if not holder and not fence and ARGV[6] == 'wait' then
   return {'', '0'}
 end
 if holder and holder ~= ARGV[4] then
+  if redis.call('PTTL', key) == -1 then
+    redis.call('PEXPIRE', key, ARGV[5]) -- made by hand: without an end nobody would ever lead
+  end
   return {holder, fence or '0'}
 end
 redis.call('SET', key, ARGV[4], 'PX', ARGV[5])

@@ -199,3 +199,13 @@ def test_election_switched_off(redis_server, start_on):
     assert leads(first)
     wait_until(lambda: leads(second), "the other one knows nothing of it")
     assert first.get("/api/v1/status").json()["leader"] != second.get("/api/v1/status").json()["leader"]
+
+
+def test_a_lock_and_a_number_that_were_made_by_hand(redis_server, start_on):
+    """Without an end, nobody would lead for ever; without a number, nothing could tell an old leader from a new one."""
+    client = redis_server.client()
+    client.set("voice:leader", "somebody")
+    client.set("voice:leader:fence", "many")
+    agree([start_on(redis_server) for _ in range(2)])
+    assert int(client.get("voice:leader:fence")) > 0
+    assert client.pttl("voice:leader") > 0

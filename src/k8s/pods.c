@@ -13,7 +13,8 @@
 #include "k8s/refusal.h"
 
 enum {
-    PODS_LIST_BYTES_MAX = 256 * 1024 * 1024, /* of one page: version "0" makes the server ignore the limit */
+    PODS_LIST_BYTES_MAX =
+        256 * 1024 * 1024, /* of one page: at another version the server ignores the limit */
     PODS_REFUSAL_BYTES_MAX = 64 * 1024,
     PODS_PAGES_MAX = 1000,
     PODS_EVENT_ARENA_MAX = 64 * JSON_STREAM_OBJECT_MAX, /* a tree takes many times its text */
@@ -360,9 +361,12 @@ static void pods_list_page(struct k8s_pods *pods)
     pods_start_timer(pods, pods->settings.list_timeout_ms);
 }
 
+/*
+ * The first list asks for what is true now, where client-go is content with what the server has at hand
+ * (version "0"): a server that lags behind would leave out young pods, and a sync would end their calls.
+ */
 static void pods_list(struct k8s_pods *pods)
 {
-    const char *version = pods->version[0] ? pods->version : "0";
     struct listing *listing = calloc(1, sizeof(*listing));
 
     if (!listing) {
@@ -373,7 +377,7 @@ static void pods_list(struct k8s_pods *pods)
     strbuf_init(&listing->text, NULL, PODS_LIST_BYTES_MAX);
     k8s_pod_list_init(&listing->list);
     if (!pods->is_version_lost)
-        memcpy(listing->version, version, strlen(version) + 1);
+        memcpy(listing->version, pods->version, strlen(pods->version) + 1);
     pods->listing = listing;
     pods_list_page(pods);
 }

@@ -224,9 +224,21 @@ static void check_move_refused(struct sim *sim, const struct shadow_call *call, 
                   refusal->steps[i].pool);
 }
 
+/* A call, mostly one that is there. */
+static unsigned known_or_any(struct sim *sim)
+{
+    unsigned at = pick(sim, SIDS);
+
+    for (unsigned i = 0; at < 50 && i < SIDS; i++) {
+        if (sim->calls[(at + i) % SIDS].is_known)
+            return (at + i) % SIDS;
+    }
+    return at;
+}
+
 static void sim_move(struct sim *sim)
 {
-    const char *sid = sim->sid_names[pick(sim, SIDS)];
+    const char *sid = sim->sid_names[known_or_any(sim)];
     struct shadow_call *call = shadow_call(sim, sid);
     int from = call->is_known && pick(sim, 4) ? call->pod : (int)pick(sim, PODS);
     bool was_live = is_live(sim, call);

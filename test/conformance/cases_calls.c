@@ -140,6 +140,7 @@ static void move__takes_the_call_to_another_pod_and_puts_the_first_aside(void **
     assert_int_equal(world.result.pod.calls.count, 0);
     assert_int_equal(allocate(&world, "CA2")->outcome, OUTCOME_NO_PODS);
     assert_string_not_equal(allocate(&world, "CA1")->allocate.call.pod, from);
+    assert_int_equal(world.result.allocate.call.allocated_at_ms, before.allocated_at_ms);
     world_advance(&world, MINUTE);
     assert_int_equal(sweep(&world)->sweep.recovered, 1);
     assert_string_equal(allocate(&world, "CA2")->allocate.call.pod, from);

@@ -539,7 +539,7 @@ def test_connections_leave_nothing_behind(world_of):
 
 
 def test_a_stopping_router_lets_go_of_its_streams_and_keeps_their_calls(world_of):
-    world = world_of(env={"SHUTDOWN_TIMEOUT": "1s"})
+    world = world_of(env={"HTTP_SHUTDOWN_TIMEOUT": "1s"})
     pod, path = world.place("CA1")
     with world.open(path) as stream:
         assert stream.echoes()

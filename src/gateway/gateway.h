@@ -62,10 +62,13 @@ size_t gateway_connections(const struct gateway *gateway);
 void gateway_drain(struct gateway *gateway);
 
 /*
- * Cuts what is open, releases the calls that closed a moment ago, frees the gateway and then calls `closed`.
- * Calls that were cut keep their pods: they may come back to another router. After the server was closed,
- * before the store is.
+ * Refuses what is being opened, cuts what is open, and releases the calls that closed a moment ago; then
+ * calls `stopped`, later. Calls that were cut keep their pods: they may come back to another router. Before
+ * the store is closed. Requests that still come are refused.
  */
-void gateway_close(struct gateway *gateway, void (*closed)(void *arg), void *arg);
+void gateway_stop(struct gateway *gateway, void (*stopped)(void *arg), void *arg);
+
+/* After gateway_stop has finished and the server is closed. Accepts NULL; always returns NULL. */
+struct gateway *gateway_free(struct gateway *gateway);
 
 #endif

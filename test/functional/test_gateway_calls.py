@@ -15,7 +15,7 @@ import pytest
 from conftest import wait_until
 from streams import BINARY, PATIENCE_S, TEXT, Closed
 
-SECRET, OTHER_SECRET = "the first secret, long enough", "the second secret, long enough"
+SECRET, OTHER_SECRET = "the-first-secret-is-long-enough", "the-second-secret-is-long-enough"
 LONG = "1h"
 SOON = "300ms"
 
@@ -138,7 +138,7 @@ def test_a_ticket_changed_anywhere_is_refused(world_of):
     wrong += [good[:size] for size in range(1, len(good))]
     wrong += [good + "A", good + "=", good + "%00", "%41" + good, good.swapcase(), "A" * 205, "A" * 2000]
     for ticket in wrong:
-        assert world.refusal(path.replace(good, ticket)) == 403, ticket
+        assert world.refusal(path.replace(good, ticket)) in ((403, 400) if "%" in ticket else (403,)), ticket
     assert world.agents[pod].heads == []
     with world.open(path) as stream:
         assert stream.echoes()
@@ -208,8 +208,8 @@ def test_an_open_stream_keeps_its_call_and_others_run_out(world_of):
     _, path = world.place("CA1")
     with world.open(path) as stream:
         for number in range(3):
-            world.place(f"CA-silent-{number}")
-            wait_until(is_gone(world, f"CA-silent-{number}"), "a call without a stream ends")
+            other, _ = world.place(f"CA-silent-{number}")
+            wait_until(lambda: state_of(world, other)[1] == [], "a call without a stream ends")
             assert world.call("CA1")
         assert stream.echoes()
 
@@ -232,6 +232,8 @@ def test_a_pod_that_hangs_up_ends_the_call(world_of):
         world.agents[pod].accept().close()
         with pytest.raises(Closed):
             stream.receive()
+        with pytest.raises(ConnectionError):  # a provider that talks on is cut off
+            wait_until(lambda: stream.send(BINARY, bytes(160)), "nobody takes it any more")
         wait_until(is_gone(world, "CA1"), "the call is released")
 
 
@@ -418,7 +420,7 @@ def test_a_call_that_does_not_come_back_to_a_restarted_router_runs_out(world_of)
         world.router.kill()
     world.start_the_router()
     wait_until(is_gone(world, "CA1"), "its lease ran out")
-    assert state_of(world, pod) == (False, [])
+    wait_until(lambda: state_of(world, pod) == (False, []), "its pod is free again")
 
 
 def test_a_client_that_vanishes_is_cut_off_at_the_idle_timeout(world_of):

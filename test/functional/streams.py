@@ -379,9 +379,9 @@ def configured(settings):
 
 
 class Nginx:
-    """nginx with the shipped configuration. With names it sends streams to the pods, without to the router."""
+    """nginx with the shipped configuration. With names it sends streams to the pods, without to the router, or to `target`."""
 
-    def __init__(self, directory, router_port, names=None, agent_port=None, more=()):
+    def __init__(self, directory, router_port, names=None, agent_port=None, more=(), target="smart_router", command=("/usr/sbin/nginx",)):
         self.directory = pathlib.Path(directory)
         self.directory.mkdir(parents=True)
         self.port = free_port()
@@ -395,14 +395,14 @@ class Nginx:
             settings["svc.cluster.local:8000"] = f"svc.cluster.local:{agent_port}"
         else:
             settings["    default $stream_pod.voice-agent.default.svc.cluster.local:8000;\n    # default smart_router;"] = (
-                "    default smart_router;"
+                f"    default {target};"
             )
         (self.directory / "smart-router.conf").write_text(configured(settings))
         user = "user root;" if os.getuid() == 0 else ""
         (self.directory / "nginx.conf").write_text(MAIN_CONF.format(directory=self.directory, user=user))
         self.error_log = self.directory / "error.log"
         self.process = subprocess.Popen(
-            ["/usr/sbin/nginx", "-p", self.directory, "-e", self.error_log, "-c", self.directory / "nginx.conf"],
+            [*command, "-p", self.directory, "-e", self.error_log, "-c", self.directory / "nginx.conf"],
             stdin=subprocess.DEVNULL,
             stderr=subprocess.DEVNULL,
         )

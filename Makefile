@@ -12,7 +12,7 @@ SANITIZE = -Db_sanitize=address,undefined -Db_lundef=false
 
 export MESON PYTHON
 
-.PHONY: all help deps run demo test asan lint format docs bench bench-kube soak install clean
+.PHONY: all help deps run demo test asan lint format docs bench bench-gateway bench-kube soak install clean
 .NOTPARALLEL:
 
 all: build/build.ninja ## build into build/ (the default); the binary is build/smart-router
@@ -61,6 +61,12 @@ bench: ## compare with nginx and redis-benchmark; prints tables, writes build/be
 	@$(MAKE) --no-print-directory all
 	@$(PYTHON) bench/run.py
 	@$(PYTHON) bench/redis_store.py
+
+bench-gateway: ## 1,000 calls at once directly, through nginx and through the router; writes build/bench-gateway.json
+	@scripts/deps build test bench
+	@$(MAKE) --no-print-directory all
+	@ninja -C build tools/agent-sim tools/provider-sim
+	@$(PYTHON) bench/gateway.py
 
 bench-kube: ## 5,000 pods of a real Kubernetes: first sync, memory, an idle minute; writes build/bench-kubernetes.json
 	@scripts/deps build test bench

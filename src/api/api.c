@@ -121,7 +121,8 @@ static const struct route *route_find(const char *pattern, struct slice method)
     return NULL;
 }
 
-/* Whose handlers are in another room: that room says what became of them. */
+/* Whose handlers are in another room: that one says what became of them, and knows what in a path is secret.
+ */
 static bool is_of_others(const char *pattern)
 {
     if (!pattern[0] || is_probe(pattern))
@@ -162,8 +163,8 @@ static void api_request_log(struct http_request *request, int status)
     route = route_find(pattern, http_request_method(request));
     was_handled = route && has_its_parameter(request, pattern);
     if (is_of_others(pattern))
-        api_log_request(request, LOG_DEBUG, "request", status, NULL);
-    else if (is_probe(pattern))
+        return;
+    if (is_probe(pattern))
         api_log_request(request, status == 500 ? LOG_WARN : LOG_DEBUG, "request", status, NULL);
     else if (is_refusal && !was_handled)
         api_log_refused(request, status, NULL);

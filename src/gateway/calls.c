@@ -56,6 +56,7 @@ struct calls {
     struct arena renew_arena;
     size_t renewing; /* how many calls; 0: the store is not being asked */
     unsigned handles;
+    bool is_leaving;
     bool is_stopping;
     void (*stopped)(void *arg);
     void *stopped_arg;
@@ -404,7 +405,7 @@ void calls_drop(struct held_call *call, bool was_open)
     }
     if (call->holds > 0 || call->phase != CALL_HELD)
         return; /* the answer that is under way goes on from here */
-    if (!call->was_open || call->calls->is_stopping)
+    if (!call->was_open || call->calls->is_leaving)
         call_forget(call);
     else
         call_look(call);
@@ -468,9 +469,14 @@ static void calls_go_if_stopped(struct calls *calls)
     uv_close((uv_handle_t *)&calls->renew_timer, calls_handle_closed);
 }
 
+void calls_leave(struct calls *calls)
+{
+    calls->is_leaving = true;
+}
+
 void calls_stop(struct calls *calls, void (*stopped)(void *arg), void *arg)
 {
-    assert(!calls->is_stopping);
+    assert(calls->is_leaving && !calls->is_stopping);
     calls->is_stopping = true;
     calls->stopped = stopped;
     calls->stopped_arg = arg;

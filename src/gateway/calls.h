@@ -37,9 +37,12 @@ bool calls_is_open(const struct held_call *call);
 /* The connection has closed, or was never opened. A call of which none was ever open is not released. */
 void calls_drop(struct held_call *call, bool was_open);
 
+/* What is dropped from now on is not released: the router cuts its connections, and they may come back. */
+void calls_leave(struct calls *calls);
+
 /*
- * Releases at once what waits for it, forgets what is dropped from now on, and when all are gone calls
- * `stopped`, later; the calls are freed then.
+ * After calls_leave: releases at once what waits for it, and when all are gone calls `stopped`, later; the
+ * calls are freed then.
  */
 void calls_stop(struct calls *calls, void (*stopped)(void *arg), void *arg);
 

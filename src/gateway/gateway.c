@@ -135,6 +135,7 @@ void gateway_stop(struct gateway *gateway, void (*stopped)(void *arg), void *arg
     gateway->is_stopping = true;
     gateway->stopped = stopped;
     gateway->stopped_arg = arg;
+    calls_leave(gateway->calls);
     LIST_FOR_EACH (link, &gateway->openings) {
         opening_abort(opening_of(link));
     }

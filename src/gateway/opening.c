@@ -197,7 +197,7 @@ static void opening_pass_on(struct opening *opening, struct slice body)
 /* Looks at what has come of the answer so far. */
 static void opening_look(struct opening *opening, bool is_end)
 {
-    struct slice body;
+    struct slice body = {"", 0};
     int some = 1;
 
     if (!opening->has_head)

@@ -138,31 +138,32 @@ static void session_echo_text(struct session *session, const char *data, size_t 
 {
     struct media_start *start = &session->start;
     struct slice payload = {NULL, 0};
-    struct strbuf buf;
+    struct strbuf *buf = &session->agent->fleet->scratch;
 
-    strbuf_init(&buf, NULL, WS_HEADER_MAX + len + MEDIA_MESSAGE_MAX);
-    strbuf_append(&buf, "..............", WS_HEADER_MAX);
+    strbuf_reset(buf);
+    strbuf_append(buf, "..............", WS_HEADER_MAX);
     switch (media_read((struct slice){data, len}, start, &payload)) {
     case MEDIA_START:
         session->agent->fleet->counters.calls++;
         break;
     case MEDIA_MEDIA:
         if (start->dialect == MEDIA_UNKNOWN)
-            strbuf_append(&buf, data, len);
+            strbuf_append(buf, data, len);
         else
-            media_write_audio(&buf, start, payload);
+            media_write_audio(buf, start, payload);
         break;
     case MEDIA_CONNECTED:
     case MEDIA_DTMF:
     case MEDIA_STOP:
         break;
     case MEDIA_OTHER:
-        strbuf_append(&buf, data, len);
+        strbuf_append(buf, data, len);
         break;
     }
-    if (buf.len > WS_HEADER_MAX && !strbuf_failed(&buf))
-        session_say(session, WS_TEXT, buf.data + WS_HEADER_MAX, buf.len - WS_HEADER_MAX);
-    strbuf_release(&buf);
+    if (strbuf_failed(buf))
+        session->agent->fleet->counters.dropped++;
+    else if (buf->len > WS_HEADER_MAX)
+        session_say(session, WS_TEXT, buf->data + WS_HEADER_MAX, buf->len - WS_HEADER_MAX);
 }
 
 static void session_message(struct peer *peer, enum ws_opcode opcode, char *data, size_t len)
@@ -398,6 +399,7 @@ int fleet_start(struct fleet *fleet, struct net *net, const struct fleet_setting
     int r = 0;
 
     *fleet = (struct fleet){.net = net, .settings = *settings};
+    strbuf_init(&fleet->scratch, NULL, WS_HEADER_MAX + WS_MESSAGE_MAX + MEDIA_MESSAGE_MAX);
     fleet->agents = calloc((size_t)settings->count, sizeof(*fleet->agents));
     if (!fleet->agents)
         return -ENOMEM;
@@ -438,4 +440,5 @@ void fleet_stop(struct fleet *fleet)
 void fleet_release(struct fleet *fleet)
 {
     free(fleet->agents);
+    strbuf_release(&fleet->scratch);
 }

@@ -89,7 +89,8 @@ struct fleet {
     uint16_t control_port;
     uv_timer_t mode_timer;
     bool is_stopping;
-    size_t requests; /* to the router, under way */
+    size_t requests;       /* to the router, under way */
+    struct strbuf scratch; /* what is said next */
 };
 
 /* Listens everywhere and begins to heartbeat. A failure is said on stderr. */

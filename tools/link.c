@@ -1,5 +1,7 @@
 #include "link.h"
 
+#include <netinet/tcp.h>
+#include <sched.h>
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -10,6 +12,11 @@ void net_init(struct net *net)
     struct rlimit files;
 
     signal(SIGPIPE, SIG_IGN);
+    /*
+     * Whoever is woken by a frame waits until the waker has sent the others that are due. Where both ends of
+     * the calls share a core, they would otherwise take turns for every single frame.
+     */
+    (void)sched_setscheduler(0, SCHED_BATCH, &(struct sched_param){0});
     if (getrlimit(RLIMIT_NOFILE, &files) == 0 && files.rlim_cur < files.rlim_max) {
         files.rlim_cur = files.rlim_max;
         (void)setrlimit(RLIMIT_NOFILE, &files);
@@ -25,6 +32,20 @@ void net_release(struct net *net)
     int r = uv_loop_close(&net->loop);
 
     assert(r == 0);
+}
+
+/*
+ * Frames are small and seldom: nothing is gained by waiting for more, nor by a congestion control that paces,
+ * which sets a timer for each of them.
+ */
+static void link_tune(struct link *link)
+{
+    static const char control[] = "reno";
+    uv_os_fd_t fd;
+
+    uv_tcp_nodelay(&link->tcp, 1);
+    if (uv_fileno((const uv_handle_t *)&link->tcp, &fd) == 0)
+        (void)setsockopt(fd, IPPROTO_TCP, TCP_CONGESTION, control, sizeof(control) - 1);
 }
 
 static struct link *link_of(void *handle)
@@ -83,7 +104,7 @@ static void link_on_connect(uv_connect_t *connect, int status)
         link_end(link, status);
         return;
     }
-    uv_tcp_nodelay(&link->tcp, 1);
+    link_tune(link);
     link_read_start(link);
     link->ops->connected(link);
 }
@@ -109,7 +130,7 @@ int link_accept(struct link *link, struct net *net, const struct link_ops *ops, 
     r = uv_accept(listener, (uv_stream_t *)&link->tcp);
     if (r != 0)
         return r;
-    uv_tcp_nodelay(&link->tcp, 1);
+    link_tune(link);
     link_read_start(link);
     return 0;
 }

@@ -179,38 +179,37 @@ void media_write_start(struct strbuf *buf, const struct media_start *start)
     }
 }
 
+/* No printf here: this is written fifty times a second for each call. */
+static void put_media(struct strbuf *buf, const char *const words[4], const uint64_t numbers[3],
+                      const char *stream_sid)
+{
+    strbuf_append_str(buf, words[0]);
+    strbuf_append_u64(buf, numbers[0]);
+    strbuf_append_str(buf, words[1]);
+    strbuf_append_str(buf, stream_sid);
+    strbuf_append_str(buf, words[2]);
+    strbuf_append_u64(buf, numbers[1]);
+    strbuf_append_str(buf, words[3]);
+    strbuf_append_u64(buf, numbers[2]);
+    strbuf_append_str(buf, "\",\"payload\":\"");
+}
+
 void media_write_media(struct strbuf *buf, const struct media_start *start, uint64_t number,
                        struct slice payload)
 {
-    const char *stream = start->stream_sid;
-    unsigned long long chunk = number + 1;
-    unsigned long long time_ms = number * MEDIA_FRAME_MS;
+    static const char *const words[MEDIA_DIALECTS][4] = {
+        [MEDIA_TWILIO] = {"{\"event\":\"media\",\"sequenceNumber\":\"", "\",\"streamSid\":\"",
+                          "\",\"media\":{\"track\":\"inbound\",\"chunk\":\"", "\",\"timestamp\":\""},
+        [MEDIA_PLIVO] = {"{\"event\":\"media\",\"sequenceNumber\":", ",\"streamId\":\"",
+                         "\",\"media\":{\"track\":\"inbound\",\"chunk\":", ",\"timestamp\":\""},
+        [MEDIA_EXOTEL] = {"{\"event\":\"media\",\"sequence_number\":", ",\"stream_sid\":\"",
+                          "\",\"media\":{\"chunk\":", ",\"timestamp\":\""},
+    };
+    /* `start` was the first of the sequence. */
+    uint64_t numbers[] = {number + 2, number + 1, number * MEDIA_FRAME_MS};
 
-    switch (start->dialect) {
-    case MEDIA_TWILIO:
-        strbuf_printf(buf,
-                      "{\"event\":\"media\",\"sequenceNumber\":\"%llu\",\"streamSid\":\"%s\",\"media\":{"
-                      "\"track\":\"inbound\","
-                      "\"chunk\":\"%llu\",\"timestamp\":\"%llu\",\"payload\":\"",
-                      chunk + 1, stream, chunk, time_ms);
-        break;
-    case MEDIA_PLIVO:
-        strbuf_printf(buf,
-                      "{\"event\":\"media\",\"sequenceNumber\":%llu,\"streamId\":\"%s\",\"media\":{\"track\":"
-                      "\"inbound\","
-                      "\"chunk\":%llu,\"timestamp\":\"%llu\",\"payload\":\"",
-                      chunk, stream, chunk, time_ms);
-        break;
-    case MEDIA_EXOTEL:
-        strbuf_printf(buf,
-                      "{\"event\":\"media\",\"sequence_number\":%llu,\"stream_sid\":\"%s\",\"media\":{"
-                      "\"chunk\":%llu,\"timestamp\":\"%llu\",\"payload\":\"",
-                      chunk + 1, stream, chunk, time_ms);
-        break;
-    case MEDIA_UNKNOWN:
-    case MEDIA_DIALECTS:
-        abort();
-    }
+    assert(start->dialect != MEDIA_UNKNOWN);
+    put_media(buf, words[start->dialect], numbers, start->stream_sid);
     strbuf_append(buf, payload.data, payload.len);
     strbuf_append_str(buf, "\"}}");
 }

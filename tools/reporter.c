@@ -171,7 +171,7 @@ void reporter_start(struct agent *agent)
     else if (settings->heartbeat_ms > 0)
         /* Not all at the same time. */
         uv_timer_start(&agent->heartbeat_timer, reporter_timer,
-                       settings->heartbeat_ms * index / (uint64_t)settings->count, 0);
+                       settings->heartbeat_ms * (index + 1) / (uint64_t)settings->count, 0);
 }
 
 static void agent_left(void *arg UNUSED, int err UNUSED, int status UNUSED, struct slice body UNUSED)

@@ -42,7 +42,7 @@ const struct setting config_table[] = {
      LIMITS(10 * MS, DAY), .help = "How long a connection may stay open between two requests."},
     {"HTTP_SHUTDOWN_TIMEOUT", group_http, SETTING_DURATION, FIELD(http_shutdown_timeout_ms),
      .fallback = "30s", LIMITS(0, HOUR),
-     .help = "How long requests in flight may take to finish after SIGTERM."},
+     .help = "How long requests in flight and connections of the gateway may take to finish after SIGTERM."},
     {"MAX_CONNECTIONS", group_http, SETTING_UINT, FIELD(max_connections), .fallback = "10000",
      LIMITS(1, 1000000), .help = "Connections open at once; more get 503 and are closed."},
     {"RATE_LIMIT", group_http, SETTING_STRING, SETTING_REFUSED, FIELD(rate_limit), .fallback = "",

@@ -242,3 +242,47 @@ def test_connections_that_do_not_finish_are_cut_on_sigterm(start_router):
                 await asyncio.wait_for(connection.recv(), 60)
 
     asyncio.run(run())
+
+
+def test_a_call_that_comes_back_to_another_router_is_not_released(redis_server, start_router):
+    async def run():
+        async with Agent() as agent:
+            env = environment(f"agent-0={agent.address}", REDIS_URL=redis_server.url, GATEWAY_SECRET=SECRET)
+            env["GATEWAY_RELEASE_GRACE"] = "1s"
+            left = await in_thread(start_router, env)
+            right = await in_thread(start_router, env)
+            url = left.allocate("CA1")["ws_url"]
+            first = await connect(left, url)
+            await echo(first, "left")
+            await first.close()
+            second = await connect(right, url)
+            await echo(second, "right")
+            await in_thread(
+                wait_until,
+                lambda: left.log_lines("call not released: somebody else keeps it alive"),
+                "the first router gives the call up",
+            )
+            assert left.get("/api/v1/call/CA1").status_code == 200
+            await second.close()
+            await gone(left, "CA1")
+
+    asyncio.run(run())
+
+
+@pytest.mark.parametrize(
+    "name, env",
+    [
+        ("GATEWAY_SECRET", {"GATEWAY_SECRET": "one,two,three"}),
+        ("GATEWAY_SECRET", {"GATEWAY_SECRET": "one,"}),
+        ("WS_URL_TEMPLATE", {"WS_URL_TEMPLATE": "{base}/ws/pod/{pod}/{ticket}"}),
+        ("GATEWAY_MAX", {"GATEWAY_MAX": "0"}),
+        ("GATEWAY_IDLE_TIMEOUT", {"GATEWAY_IDLE_TIMEOUT": "soon"}),
+        ("GATEWAY_CONNECT_TIMEOUT", {"GATEWAY_CONNECT_TIMEOUT": "0s"}),
+    ],
+)
+def test_bad_settings_are_refused_by_name(start_router, name, env):
+    router = start_router(env, wait=False)
+    assert router.proc.wait(60) != 0
+    router.is_stopped = True
+    assert name in router.log()
+    assert "three" not in router.log()

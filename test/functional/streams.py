@@ -285,8 +285,11 @@ class KillableAgent:
         self.start()
 
     def start(self):
-        self.process = subprocess.Popen([sys.executable, __file__, self.address, str(self.port)], stdout=subprocess.PIPE)
-        assert self.process.stdout.readline() == b"listening\n"
+        command = [sys.executable, __file__, self.address, str(self.port)]
+        self.process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL)
+        if self.process.stdout.readline() != b"listening\n":
+            self.kill()
+            raise OSError(f"no agent can listen at {self.address}:{self.port}")
 
     def kill(self):
         self.process.send_signal(signal.SIGKILL)
@@ -298,18 +301,12 @@ class KillableAgent:
             self.kill()
 
 
-def is_free(address, port):
-    with socket.socket() as sock, contextlib.suppress(OSError):
-        sock.bind((address, port))
-        return True
-    return False
-
-
-def free_port(addresses=("127.0.0.1",)):
-    """A port that is free at all these addresses."""
+def free_port():
+    """A port that nobody has at any address."""
     while True:
         port = random.choice(PORTS)
-        if all(is_free(address, port) for address in addresses):
+        with socket.socket() as sock, contextlib.suppress(OSError):
+            sock.bind(("0.0.0.0", port))
             return port
 
 
@@ -443,15 +440,10 @@ class World:
         self.router = self.nginx = self.names = None
 
     def start(self, agents=2, env=None, is_manual=False, is_killable=False, tiers=None):
-        addresses = [f"127.0.0.{2 + number}" for number in range(agents)]
-        self.agent_port = free_port(addresses)
-        pods = {f"voice-agent-{number}": address for number, address in enumerate(addresses)}
-        for pod, address in pods.items():
-            made = KillableAgent(address, self.agent_port) if is_killable else Agent(address, self.agent_port, is_manual)
-            self.agents[pod] = made
+        pods = {f"voice-agent-{number}": f"127.0.0.{2 + number}" for number in range(agents)}
+        self.start_agents(pods, (lambda *at: Agent(*at, is_manual)) if not is_killable else KillableAgent)
         tiers = tiers or {"standard": {"type": "exclusive", "target": agents}}
         self.env = {
-            "HTTP_PORT": str(free_port()),
             "STATIC_PODS": ",".join(f"{pod}={address}:{self.agent_port}" for pod, address in pods.items()),
             "TIER_CONFIG": json.dumps(tiers),
             "CLEANUP_INTERVAL": "100ms",
@@ -463,10 +455,24 @@ class World:
             for pod, address in pods.items():
                 self.names.addresses[f"{pod}.voice-agent.default.svc.cluster.local"] = address
         if self.front != "router":
-            self.nginx = Nginx(self.directory / "nginx", self.env["HTTP_PORT"], self.names, self.agent_port)
+            self.nginx = Nginx(self.directory / "nginx", self.router.port, self.names, self.agent_port)
+            self.env["HTTP_PORT"] = str(self.router.port)  # where nginx finds it, also after a restart
+
+    def start_agents(self, pods, make):
+        """All at one port, as in a cluster. Somebody may take it at one of the addresses meanwhile."""
+        for _ in range(10):
+            self.agent_port = free_port()
+            with contextlib.suppress(OSError):
+                for pod, address in pods.items():
+                    self.agents[pod] = make(address, self.agent_port)
+                return
+            for agent in self.agents.values():
+                agent.close()
+            self.agents.clear()
+        raise RuntimeError("there is no port that is free at so many addresses")
 
     def start_the_router(self):
-        """Also after it was killed: with the same state, at the same port."""
+        """Also after it was killed, with the same state."""
         self.directory.mkdir(exist_ok=True)
         self.router = self.start_router(self.env, data_dir=self.directory / "data")
 

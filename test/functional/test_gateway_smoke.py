@@ -3,7 +3,9 @@
 import asyncio
 import contextlib
 import http
+import random
 import socket
+import threading
 
 import pytest
 import websockets
@@ -286,3 +288,80 @@ def test_bad_settings_are_refused_by_name(start_router, name, env):
     router.is_stopped = True
     assert name in router.log()
     assert "three" not in router.log()
+
+
+def test_the_lease_is_renewed_when_a_connection_opens_and_while_it_is_open(start_router):
+    async def run():
+        async with call_through(start_router, LEASE_TTL="3s", CALL_MAX_DURATION="4h") as (router, _):
+            url = router.allocate("CA1")["ws_url"]
+            expiry = lambda: router.get("/api/v1/call/CA1").json()["expires_at"]  # noqa: E731
+            unattended = expiry()
+            connection = await connect(router, url)
+            await in_thread(wait_until, lambda: expiry() != unattended, "the lease is that of an open connection")
+            for _ in range(2):
+                last = expiry()
+                assert last < unattended
+                await in_thread(wait_until, lambda last=last: expiry() > last, "the lease is renewed")
+            await connection.close()
+
+    asyncio.run(run())
+
+
+def noise(size):
+    return random.Random(7).randbytes(size)
+
+
+def read_head(conn):
+    head = b""
+    while b"\r\n\r\n" not in head:
+        head += conn.recv(1)
+    return head
+
+
+def small(sock):
+    """So little room that the router has to wait in the middle of what it sends."""
+    sock.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 4096)
+    return sock
+
+
+def receive(conn, size):
+    got = bytearray()
+    steps = random.Random(8)
+    while len(got) < size:
+        chunk = conn.recv(steps.randint(1, 8192))
+        if not chunk:
+            break
+        got += chunk
+    return bytes(got)
+
+
+def test_a_slow_reader_gets_every_byte_in_order_on_either_side(start_router):
+    size = 8 * 1024 * 1024
+    agreed = b"HTTP/1.1 101 Switching Protocols\r\nUpgrade: websocket\r\nConnection: Upgrade\r\n\r\n"
+    asked = (
+        b"GET /ws/pod/agent-0/x HTTP/1.1\r\nHost: h\r\nUpgrade: websocket\r\nConnection: Upgrade\r\n"
+        b"Sec-WebSocket-Version: 13\r\nSec-WebSocket-Key: dGhlIHNhbXBsZSBub25jZQ==\r\n\r\n"
+    )
+    with small(socket.socket()) as listener, small(socket.socket()) as client:
+        listener.bind(("127.0.0.1", 0))
+        listener.listen()
+        router = start_router(environment("agent-0=127.0.0.1:%d" % listener.getsockname()[1]))
+        router.allocate("CA1")
+        client.settimeout(60)
+        client.connect(("127.0.0.1", router.port))
+        client.sendall(asked)
+        pod, _ = listener.accept()
+        with pod:
+            pod.settimeout(60)
+            read_head(pod)
+            pod.sendall(agreed)
+            assert read_head(client) == agreed
+            for sender, reader in ((pod, client), (client, pod)):
+                thread = threading.Thread(target=sender.sendall, args=(noise(size),))
+                thread.start()
+                assert receive(reader, size) == noise(size)
+                thread.join()
+            client.shutdown(socket.SHUT_WR)
+            assert pod.recv(1) == b""
+            pod.sendall(b"and one more thing")
+            assert receive(client, 18) == b"and one more thing"

@@ -44,6 +44,7 @@ struct link {
     uv_connect_t connect;
     struct net *net;
     const struct link_ops *ops;
+    int fd; /* -1 until it is connected */
     bool is_reading;
     bool has_ended;
 };

@@ -76,8 +76,8 @@ class Nginx:
     """The shipped configuration; streams go to the agent directly, as its address stands where the pod's name would."""
 
     def __init__(self, directory, agent_port, router_port):
-        os.environ["PATH"] += ":/usr/sbin"
-        self.nginx = streams.Nginx(directory, router_port, command=pinned(SERVER_CORE, ["/usr/sbin/nginx"]), target=f"127.0.0.1:{agent_port}")
+        command = pinned(SERVER_CORE, ["/usr/sbin/nginx"])
+        self.nginx = streams.Nginx(directory, router_port, command=command, target=f"127.0.0.1:{agent_port}")
         self.port = self.nginx.port
         self.pid = worker_of(self.nginx.process)
 
@@ -153,7 +153,8 @@ def summarise(slots):
     summary = {}
     for way in WAYS:
         mine = slots[way]
-        summary[way] = {key: spread([slot[key] for slot in mine]) for key in ("p50_ms", "p99_ms", "rate", "cpu_us", "busy", "kb_per_call")}
+        summary[way] = {key: spread([slot[key] for slot in mine])
+                        for key in ("p50_ms", "p99_ms", "rate", "cpu_us", "busy", "kb_per_call")}
         summary[way]["lost"] = sum(slot["lost"] for slot in mine)
         summary[way]["failed"] = sum(slot["failed"] for slot in mine)
         summary[way]["frames"] = sum(slot["frames"] for slot in mine)
@@ -168,7 +169,8 @@ def summarise(slots):
 
 def report(summary, options):
     print(f"\n{options.calls} calls at once, a frame of 20 ms each way, {options.rounds} rounds of {options.seconds} s; medians")
-    print(f"{'':8} {'p50 ms':>8} {'p99 ms':>8} {'added':>8} {'rate':>6} {'us/frame':>9} {'busy':>6} {'KB/call':>8} {'lost':>6} {'failed':>7} {'late ms':>8}")
+    print(f"{'':8} {'p50 ms':>8} {'p99 ms':>8} {'added':>8} {'rate':>6} {'us/frame':>9} {'busy':>6} {'KB/call':>8} {'lost':>6} "
+          f"{'failed':>7} {'late ms':>8}")
     for way in WAYS:
         row = summary[way]
         print(f"{way:8} {row['p50_ms']['median']:8.2f} {row['p99_ms']['median']:8.2f} {row['added_p99_ms']['median']:8.2f} "

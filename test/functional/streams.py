@@ -378,7 +378,9 @@ def configured(settings):
 class Nginx:
     """nginx with the shipped configuration. With names it sends streams to the pods, without to the router, or to `target`."""
 
-    def __init__(self, directory, router_port, names=None, agent_port=None, more=(), target="smart_router", command=("/usr/sbin/nginx",)):
+    def __init__(
+        self, directory, router_port, names=None, agent_port=None, more=(), target="smart_router", command=("/usr/sbin/nginx",)
+    ):
         self.directory = pathlib.Path(directory)
         self.directory.mkdir(parents=True)
         self.port = free_port()

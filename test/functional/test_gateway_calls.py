@@ -4,9 +4,11 @@ All of it twice: straight into the router, and through nginx in front of it.
 """
 
 import base64
+import contextlib
 import hashlib
 import hmac
 import os
+import socket
 import struct
 import threading
 import time
@@ -122,8 +124,8 @@ def test_no_ticket_no_stream(world_of):
     world = world_of(env={"GATEWAY_SECRET": SECRET})
     pod, path = world.place("CA1")
     rest = path.split("/", 5)[5]
-    for wrong in (f"/ws/pod/{pod}/{rest}", f"/ws/pod/{pod}/x", f"/ws/pod/{pod}//{rest}", f"/ws/pod/{pod}/x/{ticket_of(path)}/{rest}"):
-        assert world.refusal(wrong) == 403, wrong
+    for wrong in (rest, "x", f"/{rest}", f"x/{ticket_of(path)}/{rest}"):
+        assert world.refusal(f"/ws/pod/{pod}/{wrong}") == 403, wrong
     assert world.agents[pod].heads == []
 
 
@@ -389,6 +391,39 @@ def test_all_pods_gone_is_503_and_no_pod_has_two_calls(world_of):
         agent.stop()
     assert world.refusal(path) == 503
     assert sum(len(state_of(world, name)[1]) for name in world.agents) == 1
+
+
+def test_a_pod_that_does_not_even_refuse_is_left_after_the_connect_timeout(world_of):
+    """A machine that is gone answers nothing. Here: a listener that nobody accepts from, and whose queue is full."""
+    world = world_of(env={"GATEWAY_CONNECT_TIMEOUT": "300ms"})
+    pod, path = world.place("CA1")
+    agent = world.agents[pod]
+    agent.stop()
+    with socket.socket() as listener, contextlib.ExitStack() as waiting:
+        listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        listener.bind((agent.address, agent.port))
+        listener.listen(0)
+        for _ in range(3):
+            sock = waiting.enter_context(socket.socket())
+            sock.setblocking(False)
+            sock.connect_ex((agent.address, agent.port))
+        with world.open(path) as stream:
+            assert stream.echoes()
+            assert world.call("CA1")["pod_name"] == other_pod(world, pod)
+    assert state_of(world, pod) == (True, [])
+
+
+def test_a_pod_that_accepts_and_never_answers_is_504(world_of):
+    world = world_of(agents=1, env={"GATEWAY_CONNECT_TIMEOUT": "100ms"})
+    pod, path = world.place("CA1")
+    agent = world.agents[pod]
+    agent.stop()
+    with socket.socket() as listener:
+        listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        listener.bind((agent.address, agent.port))
+        listener.listen(8)
+        assert world.refusal(path) == 504
+    assert world.call("CA1")["pod_name"] == pod
 
 
 def test_a_killed_router_double_books_nobody_when_it_is_back(world_of):

@@ -12,7 +12,7 @@ SANITIZE = -Db_sanitize=address,undefined -Db_lundef=false
 
 export MESON PYTHON
 
-.PHONY: all help deps run test asan lint format docs bench bench-kube soak install clean
+.PHONY: all help deps run demo test asan lint format docs bench bench-gateway bench-kube soak install clean
 .NOTPARALLEL:
 
 all: build/build.ninja ## build into build/ (the default); the binary is build/smart-router
@@ -28,6 +28,12 @@ run: ## build and serve on http://localhost:8080 with five local pods, state in 
 	@scripts/deps build run
 	@$(MAKE) --no-print-directory all
 	@scripts/run-local
+
+demo: ## build; a router, five voice agents and DEMO_SECONDS (60) of calls; the numbers at the end
+	@scripts/deps build run
+	@$(MAKE) --no-print-directory all
+	@ninja -C build tools/agent-sim tools/provider-sim
+	@$(PYTHON) scripts/demo
 
 test: ## build, then run all unit and functional tests
 	@scripts/deps build test
@@ -45,7 +51,7 @@ lint: ## formatting, static analysis, layers, banned functions, generated docs
 	@scripts/lint build
 
 format: ## format every C file in place
-	@find src test -name '*.[ch]' -exec clang-format -i {} +
+	@find src test tools -name '*.[ch]' -exec clang-format -i {} +
 
 docs: all ## write docs/CONFIG.md from the table of settings
 	@build/smart-router check-config --markdown >docs/CONFIG.md
@@ -55,6 +61,12 @@ bench: ## compare with nginx and redis-benchmark; prints tables, writes build/be
 	@$(MAKE) --no-print-directory all
 	@$(PYTHON) bench/run.py
 	@$(PYTHON) bench/redis_store.py
+
+bench-gateway: ## 1,000 calls at once directly, through nginx and through the router; writes build/bench-gateway.json
+	@scripts/deps build test bench
+	@$(MAKE) --no-print-directory all
+	@ninja -C build tools/agent-sim tools/provider-sim
+	@$(PYTHON) bench/gateway.py
 
 bench-kube: ## 5,000 pods of a real Kubernetes: first sync, memory, an idle minute; writes build/bench-kubernetes.json
 	@scripts/deps build test bench

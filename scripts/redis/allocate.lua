@@ -30,50 +30,11 @@ local function allocate(call_sid, merchant, provider)
     end
   end
 
-  local chain, first, last, unreadable, missing = ARGV, 9, CHAIN_END, 0, ''
-  if merchant ~= '' then
-    local text = rc('HGET', P .. 'merchant:config', merchant)
-    if text then
-      -- include chain
-      local own
-      own, unreadable, missing = chain_resolve(text)
-      if own then
-        chain, first, last = own, 1, #own
-      end
-    end
-  end
+  -- include route
 
   local answer
   for i = first, last, 2 do
-    local tier, max = chain[i], tonumber(chain[i + 1])
-    local is_merchant = string.sub(tier, 1, 9) == 'merchant:'
-    local label = is_merchant and tier or 'pool:' .. tier
-    local available = is_merchant and P .. tier .. ':pods' or P .. 'pool:' .. tier .. ':available'
-    local pod, info
-    if max == 0 then
-      repeat
-        -- A pod that is found draining, leased or unregistered does not belong here and is not put back.
-        pod = rc('SPOP', available)
-        info = pod and rc('HGET', P .. 'pods', pod)
-        if info and rc('EXISTS', P .. 'pod:draining:' .. pod, P .. 'lease:' .. pod) > 0 then
-          rc('SADD', P .. 'pods:out', pod) -- somebody set the flag by hand: the sweep will see to it
-          info = false
-        end
-      until not pod or info
-    else
-      repeat
-        local least = rc('ZRANGEBYSCORE', available, '-inf', '(' .. chain[i + 1], 'LIMIT', '0', '1')
-        pod = least[1]
-        info = pod and rc('HGET', P .. 'pods', pod)
-        if pod and (not info or rc('EXISTS', P .. 'pod:draining:' .. pod) == 1) then
-          rc('ZREM', available, pod)
-          if info then
-            rc('SADD', P .. 'pods:out', pod)
-          end
-          info = false
-        end
-      until not pod or info
-    end
+    -- include pick
     if pod then
       local expiry = string.format('%.0f', now + ARGV[4])
       rc('HSET', call_key, 'pod_name', pod, 'source_pool', label, 'merchant_id', merchant, 'allocated_at', time[1],

@@ -77,7 +77,10 @@ void allocation_note_failure(const struct allocation *allocation, int err)
 void allocation_write_url(const struct allocation *allocation, const struct result *result,
                           struct strbuf *buf)
 {
+    const struct api_settings *settings = &allocation->task.api->settings;
+    char ticket[API_TICKET_SIZE] = "";
     const struct ws_url_values values = {
+        .ticket = ticket,
         .pod = result->allocate.call.pod,
         .provider = allocation->provider,
         .template = allocation->template,
@@ -86,6 +89,8 @@ void allocation_write_url(const struct allocation *allocation, const struct resu
         .merchant = allocation->merchant_id,
     };
 
+    if (settings->make_ticket)
+        settings->make_ticket(settings->make_ticket_arg, allocation->call_sid, values.pod, ticket);
     ws_url_write(allocation->task.api->ws_url, &values, buf);
 }
 

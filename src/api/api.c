@@ -62,7 +62,8 @@ int api_new(const struct api_settings *settings, struct store *store, struct met
     api->store = store;
     api->metrics = metrics;
     api->started_ms = clock_elapsed_ms();
-    err = ws_url_new(settings->ws_url_template, settings->base_url, &api->ws_url);
+    err = ws_url_new(settings->ws_url_template, settings->base_url, settings->make_ticket != NULL,
+                     &api->ws_url);
     if (err == 0)
         err = instruments_new(metrics, &api->instruments);
     if (err == 0)
@@ -120,6 +121,19 @@ static const struct route *route_find(const char *pattern, struct slice method)
     return NULL;
 }
 
+/* Whose handlers are in another room: that one says what became of them, and knows what in a path is secret.
+ */
+static bool is_of_others(const char *pattern)
+{
+    if (!pattern[0] || is_probe(pattern))
+        return false;
+    for (size_t i = 0; i < ARRAY_LEN(api_routes); i++) {
+        if (strcmp(api_routes[i].pattern, pattern) == 0)
+            return false;
+    }
+    return true;
+}
+
 /* The server itself refuses a path whose parameter hides a NUL: its route is known, but it has no value. */
 static bool has_its_parameter(const struct http_request *request, const char *pattern)
 {
@@ -148,6 +162,8 @@ static void api_request_log(struct http_request *request, int status)
         return;
     route = route_find(pattern, http_request_method(request));
     was_handled = route && has_its_parameter(request, pattern);
+    if (is_of_others(pattern))
+        return;
     if (is_probe(pattern))
         api_log_request(request, status == 500 ? LOG_WARN : LOG_DEBUG, "request", status, NULL);
     else if (is_refusal && !was_handled)

@@ -12,6 +12,8 @@
 
 struct api; /* opaque: see api_internal.h */
 
+enum { API_TICKET_SIZE = 256 };
+
 /* All strings are borrowed and must stay. */
 struct api_settings {
     const char *base_url;        /* VOICE_AGENT_BASE_URL, without a slash at its end */
@@ -20,6 +22,9 @@ struct api_settings {
     const char *fallback_ws_url; /* "" if there is none */
     const char *identity;        /* this process's name: POD_NAME */
     uv_loop_t *loop;             /* borrowed; NULL: no events can be watched */
+    /* Writes {ticket} of a URL, API_TICKET_SIZE bytes with its NUL at most; NULL: URLs have no tickets. */
+    void (*make_ticket)(void *arg, const char *call_sid, const char *pod, char *ticket);
+    void *make_ticket_arg;
 };
 
 int api_new(const struct api_settings *settings, struct store *store, struct metrics *metrics,

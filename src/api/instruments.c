@@ -13,7 +13,8 @@ enum {
 /* The last of each list stands for everything else. */
 static const char *const method_names[] = {"GET",  "POST",    "PUT",   "DELETE",
                                            "HEAD", "OPTIONS", "PATCH", "other"};
-static const int statuses[] = {200, 400, 401, 403, 404, 405, 408, 409, 413, 417, 429, 431, 500, 503, 101, 0};
+static const int statuses[] = {200, 400, 401, 403, 404, 405, 408, 409, 413, 417,
+                               426, 429, 431, 500, 502, 503, 504, 101, 0};
 static const char *const allocation_names[] = {"success", "existing", "no_pods", "storage_error"};
 static const char *const release_names[] = {"success", "not_found", "storage_error"};
 

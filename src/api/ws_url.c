@@ -38,7 +38,7 @@ struct ws_url_piece {
 struct ws_url {
     char *url_template;
     char *base_url;
-    struct ws_url_piece pieces[2 * WS_URL_FIELDS_MAX + 1];
+    struct ws_url_piece pieces[2 * WS_URL_FIELDS_MAX + 3]; /* with a ticket that the template has not */
     size_t count;
 };
 
@@ -68,13 +68,8 @@ static const char *ws_url_read_field(const char *at, enum ws_url_field *ret_fiel
     if (*ret_field == FIELD_TEXT) {
         snprintf(error, error_size,
                  "{%.*s} is not a placeholder: use {base}, {pod}, {provider}, {template}, {flow_suffix}, "
-                 "{call_sid} or {merchant}",
+                 "{call_sid}, {merchant} or {ticket}",
                  (int)(len > 64 ? 64 : len), name.data);
-        return NULL;
-    }
-    if (*ret_field == FIELD_TICKET) {
-        snprintf(error, error_size,
-                 "{ticket} is not supported by this version: tickets come with the gateway");
         return NULL;
     }
     return at + 1 + len + 1;
@@ -123,7 +118,31 @@ bool api_check_template(const char *ws_url_template, char *error, size_t error_s
     return ws_url_parse(ws_url_template, NULL, error, error_size);
 }
 
-int ws_url_new(const char *url_template, const char *base_url, struct ws_url **ret_url)
+static bool ends_with(struct slice text, struct slice end)
+{
+    return text.len >= end.len && memcmp(text.data + text.len - end.len, end.data, end.len) == 0;
+}
+
+static void ws_url_add_ticket(struct ws_url *url)
+{
+    size_t at = 0;
+
+    for (size_t i = 0; i < url->count; i++) {
+        if (url->pieces[i].field == FIELD_TICKET)
+            return;
+        if (at == 0 && i > 0 && url->pieces[i].field == FIELD_POD && url->pieces[i - 1].field == FIELD_TEXT &&
+            ends_with(url->pieces[i - 1].text, SLICE("/ws/pod/")))
+            at = i + 1;
+    }
+    if (at == 0)
+        return; /* these URLs do not lead to the gateway */
+    memmove(&url->pieces[at + 2], &url->pieces[at], (url->count - at) * sizeof(url->pieces[0]));
+    url->pieces[at] = (struct ws_url_piece){.field = FIELD_TEXT, .text = SLICE("/")};
+    url->pieces[at + 1] = (struct ws_url_piece){.field = FIELD_TICKET};
+    url->count += 2;
+}
+
+int ws_url_new(const char *url_template, const char *base_url, bool has_tickets, struct ws_url **ret_url)
 {
     struct ws_url *url = calloc(1, sizeof(*url));
     char error[256];
@@ -140,6 +159,8 @@ int ws_url_new(const char *url_template, const char *base_url, struct ws_url **r
         ws_url_free(url);
         return -EINVAL;
     }
+    if (has_tickets)
+        ws_url_add_ticket(url);
     for (size_t i = 0; i < url->count; i++) {
         if (url->pieces[i].field == FIELD_BASE)
             url->pieces[i].text = slice_of(url->base_url);
@@ -201,6 +222,8 @@ void ws_url_write(const struct ws_url *url, const struct ws_url_values *values, 
             append_value(buf, values->merchant);
             break;
         case FIELD_TICKET:
+            append_value(buf, values->ticket);
+            break;
         case FIELDS:
             assert(!"refused by ws_url_parse");
         }

@@ -23,10 +23,16 @@ struct ws_url_values {
     const char *flow;
     const char *call_sid;
     const char *merchant;
+    const char *ticket;
 };
 
-/* Copies what it needs. `base_url` is {base}, as it is. 0; -EINVAL: not a valid template; -ENOMEM. */
-int ws_url_new(const char *url_template, const char *base_url, struct ws_url **ret_url) MUST_CHECK;
+/*
+ * Copies what it needs. `base_url` is {base}, as it is. With tickets, a template that does not say where
+ * {ticket} goes gets it right after /ws/pod/{pod}, where the gateway looks for it. 0; -EINVAL: not a valid
+ * template; -ENOMEM.
+ */
+int ws_url_new(const char *url_template, const char *base_url, bool has_tickets,
+               struct ws_url **ret_url) MUST_CHECK;
 
 /* Accepts NULL; always returns NULL. */
 struct ws_url *ws_url_free(struct ws_url *url);

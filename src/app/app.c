@@ -16,6 +16,7 @@
 #include "app/redis.h"
 #include "base/clock.h"
 #include "cli/cli.h"
+#include "gateway/gateway.h"
 #include "http/http.h"
 #include "manager/manager.h"
 #include "metrics/metrics.h"
@@ -53,6 +54,7 @@ struct app {
     struct metrics *metrics;
     struct ended *ended;
     struct api *api;
+    struct gateway *gateway;
     struct http_server *server;
     struct http_server *metrics_server;
     struct manager_static_pod *static_pods;
@@ -135,9 +137,27 @@ static void app_lead_stopped(void *arg)
     app_close_when_done(app);
 }
 
+static void app_gateway_stopped(void *arg)
+{
+    struct app *app = arg;
+
+    app->is_drained = true;
+    app_close_when_done(app);
+}
+
+/* Before the servers and the store: it holds requests of the one, and releases calls in the other. */
+static void app_stop_gateway(struct app *app)
+{
+    if (app->gateway)
+        gateway_stop(app->gateway, app_gateway_stopped, app);
+    else
+        app_gateway_stopped(app);
+}
+
 static void app_look_at_drain(uv_timer_t *timer)
 {
     struct app *app = timer->data;
+    size_t carried = gateway_connections(app->gateway);
     size_t connections = http_server_connections(app->server);
 
     if (!app->is_draining && connections > 0 && uv_now(&app->loop) < app->leave_until_ms)
@@ -145,15 +165,15 @@ static void app_look_at_drain(uv_timer_t *timer)
     if (!app->is_draining) {
         app->is_draining = true;
         http_server_drain(app->server);
+        gateway_drain(app->gateway);
         connections = http_server_connections(app->server);
     }
-    if (connections > 0 && uv_now(&app->loop) < app->drain_until_ms)
+    if (connections + carried > 0 && uv_now(&app->loop) < app->drain_until_ms)
         return;
     uv_timer_stop(timer);
     if (connections > 0)
         log_warn("connections cut at the shutdown timeout", log_num("connections", (int64_t)connections));
-    app->is_drained = true;
-    app_close_when_done(app);
+    app_stop_gateway(app);
 }
 
 static void app_stop(struct app *app)
@@ -259,10 +279,14 @@ static void app_raise_descriptors(const struct settings *settings)
         if (setrlimit(RLIMIT_NOFILE, &raised) == 0)
             limit = raised;
     }
-    if (limit.rlim_cur < settings->max_connections + METRICS_CONNECTIONS_MAX + SPARE_DESCRIPTORS)
-        log_warn("MAX_CONNECTIONS is more than the process may open: raise its limit of open files",
-                 log_num("max_connections", (int64_t)settings->max_connections),
-                 log_num("open_files_limit", (int64_t)limit.rlim_cur));
+    if (limit.rlim_cur <
+        settings->max_connections + 2 * settings->gateway_max + METRICS_CONNECTIONS_MAX + SPARE_DESCRIPTORS)
+        log_warn(
+            "MAX_CONNECTIONS and GATEWAY_MAX are more than the process may open: raise its limit of open "
+            "files",
+            log_num("max_connections", (int64_t)settings->max_connections),
+            log_num("gateway_max", (int64_t)settings->gateway_max),
+            log_num("open_files_limit", (int64_t)limit.rlim_cur));
 }
 
 static void app_warn(const struct app *app)
@@ -271,6 +295,8 @@ static void app_warn(const struct app *app)
         log_warn("settings that have no effect in this version",
                  log_str("names", config_inert_names(app->config)));
     log_warn("API_KEY cannot be set in this version: keep the port private");
+    if (!app->settings->gateway_secret[0])
+        log_warn("GATEWAY_SECRET is not set: who knows a pod's name can connect to its call");
 }
 
 static int app_open_embedded(struct app *app)
@@ -334,6 +360,26 @@ static int app_new_servers(struct app *app)
     return http_server_new(&app->loop, &http, &app->metrics_server);
 }
 
+static int app_new_gateway(struct app *app)
+{
+    const struct settings *settings = app->settings;
+    const struct gateway_settings gateway = {
+        .secret = settings->gateway_secret,
+        .agent_port = settings->voice_agent_port,
+        .lease_ttl_ms = settings->lease_ttl_ms,
+        .ticket_ttl_ms = settings->call_max_duration_ms,
+        .release_grace_ms = settings->gateway_release_grace_ms,
+        .idle_timeout_ms = settings->gateway_idle_timeout_ms,
+        .connect_timeout_ms = settings->gateway_connect_timeout_ms,
+        .max_connections = (size_t)settings->gateway_max,
+    };
+    int err = gateway_new(&app->loop, &gateway, app->store, app->metrics, &app->gateway);
+
+    return err < 0 ? err : gateway_serve(app->gateway, app->server);
+}
+
+_Static_assert((int)API_TICKET_SIZE >= (int)GATEWAY_TICKET_SIZE, "a ticket must fit");
+
 static int app_new_api(struct app *app)
 {
     const struct api_settings settings = {
@@ -343,6 +389,8 @@ static int app_new_api(struct app *app)
         .fallback_ws_url = app->settings->fallback_ws_url,
         .identity = app->identity,
         .loop = &app->loop,
+        .make_ticket = app->settings->gateway_secret[0] ? gateway_make_ticket : NULL,
+        .make_ticket_arg = app->gateway,
     };
     int err = api_new(&settings, app->store, app->metrics, &app->api);
 
@@ -444,6 +492,8 @@ static int app_build(struct app *app)
     if (err == 0)
         err = app_new_servers(app);
     if (err == 0)
+        err = app_new_gateway(app);
+    if (err == 0)
         err = app_new_api(app);
     if (err == 0)
         err = app_new_kube(app);
@@ -511,17 +561,16 @@ int app_run(const struct config *config)
     if (app_start(&app) < 0) {
         app.status = EXIT_FAILED;
         app.is_stopping = true;
-        app.is_drained = true;
         if (app.lead)
             lead_stop(app.lead, app_lead_stopped, &app);
-        else
-            app_close_when_done(&app);
+        app_stop_gateway(&app);
     }
     uv_run(&app.loop, UV_RUN_DEFAULT);
 
     err = uv_loop_close(&app.loop);
     assert(err == 0); /* every handle was closed above */
     api_free(app.api);
+    gateway_free(app.gateway);
     ended_free(app.ended);
     metrics_free(app.metrics);
     free(app.static_pods);

@@ -5,6 +5,7 @@
 #include "base/json.h"
 #include "core/names.h"
 #include "core/tiers.h"
+#include "gateway/gateway.h"
 
 enum { SENTENCE_MAX = 1024 };
 
@@ -47,6 +48,10 @@ void check_settings(struct config *config)
         check_static_pod(config, &settings->static_pods[i]);
     if (!api_check_template(settings->ws_url_template, error, sizeof(error)))
         config_add_error(config, "WS_URL_TEMPLATE", error);
+    if (!gateway_check_secret(settings->gateway_secret, error, sizeof(error)))
+        config_add_error(config, "GATEWAY_SECRET", error);
+    if (!settings->gateway_secret[0] && strstr(settings->ws_url_template, "{ticket}"))
+        config_add_error(config, "WS_URL_TEMPLATE", "has {ticket}, but GATEWAY_SECRET is not set");
     bad = app_check_redis(settings, error, sizeof(error));
     if (bad)
         config_add_error(config, bad, error);

@@ -79,6 +79,12 @@ struct settings {
     const char *ws_url_template;
     const char *busy_message;
     const char *fallback_ws_url;
+    /* Gateway */
+    const char *gateway_secret; /* one, or two separated by a comma */
+    uint64_t gateway_release_grace_ms;
+    uint64_t gateway_idle_timeout_ms;
+    uint64_t gateway_connect_timeout_ms;
+    uint64_t gateway_max;
     /* Tiers */
     const char *tier_config;
     uint64_t tier_refresh_interval_ms;
@@ -90,7 +96,6 @@ struct settings {
     uint64_t draining_ttl_ms;
     uint64_t cleanup_interval_ms;
     uint64_t reconcile_interval_ms;
-    uint64_t gateway_release_grace_ms;
     /* Leader election */
     bool leader_election_enabled;
     const char *leader_election_namespace;
@@ -103,7 +108,6 @@ struct settings {
     const char *twilio_auth_token;
     const char *plivo_auth_token;
     const char *exotel_token;
-    const char *gateway_secret;
     const char *public_base_url;
     /* Logging */
     int log_level;  /* enum log_level */

@@ -16,6 +16,7 @@ static const char group_http[] = "HTTP";
 static const char group_store[] = "Store";
 static const char group_pods[] = "Pods";
 static const char group_agents[] = "Voice agents";
+static const char group_gateway[] = "Gateway";
 static const char group_tiers[] = "Tiers";
 static const char group_calls[] = "Calls and background work";
 static const char group_leader[] = "Leader election";
@@ -41,7 +42,7 @@ const struct setting config_table[] = {
      LIMITS(10 * MS, DAY), .help = "How long a connection may stay open between two requests."},
     {"HTTP_SHUTDOWN_TIMEOUT", group_http, SETTING_DURATION, FIELD(http_shutdown_timeout_ms),
      .fallback = "30s", LIMITS(0, HOUR),
-     .help = "How long requests in flight may take to finish after SIGTERM."},
+     .help = "How long requests in flight and connections of the gateway may take to finish after SIGTERM."},
     {"MAX_CONNECTIONS", group_http, SETTING_UINT, FIELD(max_connections), .fallback = "10000",
      LIMITS(1, 1000000), .help = "Connections open at once; more get 503 and are closed."},
     {"RATE_LIMIT", group_http, SETTING_STRING, SETTING_REFUSED, FIELD(rate_limit), .fallback = "",
@@ -134,7 +135,9 @@ const struct setting config_table[] = {
      .help = "`{base}` of the URLs that callers are sent to."},
     {"WS_URL_TEMPLATE", group_agents, SETTING_STRING, FIELD(ws_url_template), .fallback = DEFAULT_TEMPLATE,
      LIMITS(1, 1024),
-     .help = "The URL of a call's pod. Also `{call_sid}`, `{merchant}`; each value is percent-encoded."},
+     .help = "The URL of a call's pod. Also `{call_sid}`, `{merchant}`, `{ticket}`; each value is "
+             "percent-encoded. With GATEWAY_SECRET a template without `{ticket}` gets it after "
+             "`/ws/pod/{pod}`."},
     {"BUSY_MESSAGE", group_agents, SETTING_STRING, FIELD(busy_message),
      .fallback = "All agents are currently busy. Please try again later.", LIMITS(1, 1000),
      .help = "What Twilio and Plivo say to a caller who gets no pod."},
@@ -143,6 +146,25 @@ const struct setting config_table[] = {
      .help = "Where a call goes that gets no pod, or whose store is down, instead of the busy message."},
     {"VOICE_AGENT_PORT", group_agents, SETTING_PORT, FIELD(voice_agent_port), .fallback = "8000",
      LIMITS(1, 65535), .help = "Where voice agents listen on Kubernetes."},
+
+    /* Gateway */
+    {"GATEWAY_SECRET", group_gateway, SETTING_STRING, .is_secret = true, FIELD(gateway_secret),
+     .fallback = "", LIMITS(0, 4096),
+     .help = "Signs the tickets in the URLs of calls; without a valid one the gateway refuses. Two secrets, "
+             "separated by a comma: the first signs, both are valid. Unset: no tickets."},
+    {"GATEWAY_RELEASE_GRACE", group_gateway, SETTING_DURATION, FIELD(gateway_release_grace_ms),
+     .fallback = "5s", LIMITS(0, HOUR),
+     .help = "How long a call whose last gateway connection closed may take to come back before it is "
+             "released."},
+    {"GATEWAY_IDLE_TIMEOUT", group_gateway, SETTING_DURATION, FIELD(gateway_idle_timeout_ms),
+     .fallback = "60s", LIMITS(100 * MS, DAY),
+     .help = "A gateway connection without a byte in either direction for this long is closed."},
+    {"GATEWAY_CONNECT_TIMEOUT", group_gateway, SETTING_DURATION, FIELD(gateway_connect_timeout_ms),
+     .fallback = "2s", LIMITS(10 * MS, MINUTE),
+     .help = "How long a pod may take to accept a connection before its call moves to another one; it has "
+             "five times as long to answer the handshake."},
+    {"GATEWAY_MAX", group_gateway, SETTING_UINT, FIELD(gateway_max), .fallback = "10000", LIMITS(1, 1000000),
+     .help = "Gateway connections open at once; more get 503. Each takes two file descriptors."},
 
     /* Tiers */
     {"TIER_CONFIG", group_tiers, SETTING_JSON, FIELD(tier_config), .fallback = "", LIMITS(0, 60 * 1024),
@@ -170,9 +192,6 @@ const struct setting config_table[] = {
      .help = "How often calls whose lease expired are ended and lost pods brought back."},
     {"RECONCILE_INTERVAL", group_calls, SETTING_DURATION, FIELD(reconcile_interval_ms), .fallback = "60s",
      LIMITS(10 * MS, DAY), .help = "How often all pods are compared with their source, and rebalanced."},
-    {"GATEWAY_RELEASE_GRACE", group_calls, SETTING_DURATION, SETTING_INERT, FIELD(gateway_release_grace_ms),
-     .fallback = "5s", LIMITS(0, HOUR),
-     .help = "How long a call whose gateway connection closed may take to come back."},
 
     /* Leader election */
     {"LEADER_ELECTION_ENABLED", group_leader, SETTING_BOOL, FIELD(leader_election_enabled),
@@ -203,9 +222,6 @@ const struct setting config_table[] = {
     {"EXOTEL_TOKEN", group_security, SETTING_STRING, SETTING_REFUSED, true, FIELD(exotel_token),
      .fallback = "", LIMITS(0, 4096), .help = "The token that Exotel's webhooks must carry.",
      .refusal = no_signature},
-    {"GATEWAY_SECRET", group_security, SETTING_STRING, SETTING_REFUSED, true, FIELD(gateway_secret),
-     .fallback = "", LIMITS(0, 4096), .help = "Signs the tickets of the WebSocket gateway.",
-     .refusal = "this version has no gateway yet: it would hand out URLs without tickets"},
     {"PUBLIC_BASE_URL", group_security, SETTING_URL, SETTING_INERT, FIELD(public_base_url), .fallback = "",
      LIMITS(0, 1024), .choices = "http|https",
      .help = "How providers reach this router; part of what they sign."},

@@ -2,8 +2,8 @@
 
 #include "core/state.h"
 
-static int refuse(struct core *core, const struct command *command, const struct chain *chain,
-                  struct arena *arena, struct result *result)
+int call_refuse(struct core *core, const char *call_sid, const struct chain *chain, struct arena *arena,
+                const struct refusal **ret_refusal)
 {
     struct refusal *refusal = arena_alloc(arena, sizeof(*refusal));
     struct refusal_step *step;
@@ -27,14 +27,12 @@ static int refuse(struct core *core, const struct command *command, const struct
         memcpy(step->pool, pool->label, sizeof(step->pool));
         memcpy(step->by_state, pool->by_state, sizeof(step->by_state));
     }
-    refusals_remember(&core->refusals, command->allocate.call_sid, refusal);
-    result->outcome = OUTCOME_NO_PODS;
-    result->allocate.refusal = refusal;
+    refusals_remember(&core->refusals, call_sid, refusal);
+    *ret_refusal = refusal;
     return 0;
 }
 
-/* How long a call may go on before somebody has renewed its lease. */
-static uint64_t first_lease_ms(const struct core *core)
+uint64_t first_lease_ms(const struct core *core)
 {
     return core->settings.connect_timeout_ms ? core->settings.connect_timeout_ms
                                              : core->settings.call_max_duration_ms;
@@ -50,15 +48,27 @@ static struct pod *pod_as_good(const struct core *core, struct pod *pod, const c
                : pod;
 }
 
+struct pod *pod_for_call(const struct core *core, const char *merchant_id, const char *prefer,
+                         struct chain *ret_chain, bool *ret_unreadable)
+{
+    const struct merchant *merchant = merchant_id[0] ? merchant_find(core, merchant_id) : NULL;
+    struct pod *pod = NULL;
+
+    *ret_unreadable = merchant && !merchant->is_readable;
+    chain_resolve(core->tiers, merchant && merchant->is_readable ? &merchant->config : NULL, ret_chain);
+    for (size_t i = 0; i < ret_chain->len && !pod; i++)
+        pod = pool_least_loaded(core->tier_pools[ret_chain->steps[i] - core->tiers->tiers]);
+    return pod && prefer ? pod_as_good(core, pod, prefer) : pod;
+}
+
 int core_allocate(struct core *core, const struct command *command, struct arena *arena,
                   struct result *result)
 {
     const char *call_sid = command->allocate.call_sid;
     const char *merchant_id = command->allocate.merchant_id;
-    const struct merchant *merchant = NULL;
-    struct pod *pod = NULL;
     struct chain chain;
     struct call *call;
+    struct pod *pod;
     int rc;
 
     call = call_find_live(core, call_sid);
@@ -66,16 +76,12 @@ int core_allocate(struct core *core, const struct command *command, struct arena
         result->allocate.was_existing = true;
         return call_info(call, arena, &result->allocate.call);
     }
-    if (merchant_id[0])
-        merchant = merchant_find(core, merchant_id);
-    result->allocate.merchant_unreadable = merchant && !merchant->is_readable;
-    chain_resolve(core->tiers, merchant && merchant->is_readable ? &merchant->config : NULL, &chain);
-    for (size_t i = 0; i < chain.len && !pod; i++)
-        pod = pool_least_loaded(core->tier_pools[chain.steps[i] - core->tiers->tiers]);
-    if (pod && command->allocate.prefer)
-        pod = pod_as_good(core, pod, command->allocate.prefer);
-    if (!pod)
-        return refuse(core, command, &chain, arena, result);
+    pod = pod_for_call(core, merchant_id, command->allocate.prefer, &chain,
+                       &result->allocate.merchant_unreadable);
+    if (!pod) {
+        result->outcome = OUTCOME_NO_PODS;
+        return call_refuse(core, call_sid, &chain, arena, &result->allocate.refusal);
+    }
 
     rc = call_new(core, call_sid, merchant_id, command->allocate.provider, pod, pod->pool, core->now_ms,
                   core->now_ms + first_lease_ms(core), &call);

@@ -148,6 +148,28 @@ void call_renew(struct core *core, struct call *call)
                                  .renewed = {.call_sid = call->call_sid, .expires_at_ms = expires_at_ms}});
 }
 
+void call_move(struct core *core, struct call *call, struct pod *to)
+{
+    struct pod *from = call->pod;
+    struct pool *source = call->source;
+
+    /* As two records, which a store makes durable together: one without the other would lose the call. */
+    core_report(core, &(struct record){.type = RECORD_CALL_GONE, .call = {.call_sid = call->call_sid}});
+    list_remove(&call->on_pod);
+    from->load--;
+    list_append(&to->calls, &call->on_pod);
+    to->load++;
+    pool_ref(to->pool);
+    call->pod = to;
+    call->source = to->pool;
+    call->misses = 0;
+    heap_set(&core->leases, &call->lease, core->now_ms + first_lease_ms(core));
+    pool_unref(core, source);
+    pod_place(core, to);
+    call_report(core, call);
+    (void)pod_settle(core, from);
+}
+
 int call_info(const struct call *call, struct arena *arena, struct call_info *ret_info)
 {
     struct call_info info = {

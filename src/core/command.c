@@ -9,6 +9,7 @@ const char *command_name(enum command_type type)
         [COMMAND_HEARTBEAT] = "heartbeat",
         [COMMAND_DRAIN] = "drain",
         [COMMAND_UNDRAIN] = "undrain",
+        [COMMAND_MOVE_CALL] = "move_call",
         [COMMAND_POD_SEEN] = "pod_seen",
         [COMMAND_POD_GONE] = "pod_gone",
         [COMMAND_SYNC] = "sync",

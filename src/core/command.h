@@ -31,6 +31,7 @@ enum command_type {
     COMMAND_HEARTBEAT,
     COMMAND_DRAIN,
     COMMAND_UNDRAIN,
+    COMMAND_MOVE_CALL,
     COMMAND_POD_SEEN,
     COMMAND_POD_GONE,
     COMMAND_SYNC,
@@ -119,6 +120,13 @@ struct command {
         struct {
             const char *pod;
         } undrain;
+        /* The pod of a live call cannot be reached: it is put aside, and the call goes to another one. */
+        struct {
+            const char *call_sid;
+            const char *from_pod; /* a call that is on another one already stays there */
+            uint64_t aside_ms;    /* how long from_pod is drained at least; 0: the default, DRAINING_TTL */
+            const char *prefer;   /* as for allocate */
+        } move;
         struct {
             struct pod_seen pod;
             /* A registration through the API: a pod without an incarnation starts a new one. */
@@ -178,7 +186,7 @@ const char *command_fault(const struct command *command, const struct tier_confi
 enum outcome {
     OUTCOME_OK,
     OUTCOME_NOT_FOUND,
-    OUTCOME_NO_PODS,  /* allocate: result.refusal says why */
+    OUTCOME_NO_PODS,  /* allocate, move_call: the refusal in the result says why */
     OUTCOME_INVALID,  /* result.error says what is wrong; nothing was changed */
     OUTCOME_CONFLICT, /* result.error says with what; nothing was changed */
 };
@@ -281,6 +289,13 @@ struct result {
             const char *released_to; /* the pool the pod belongs to now; "" when the pod left with the call */
             bool was_draining;
         } release;
+        /* OUTCOME_NO_PODS: the call stays where it is, but from_pod is put aside all the same. */
+        struct {
+            struct call_info call;         /* OUTCOME_OK: where it is now */
+            bool was_moved;                /* false: it was on another pod than from_pod already */
+            bool merchant_unreadable;      /* as for allocate */
+            const struct refusal *refusal; /* OUTCOME_NO_PODS */
+        } move;
         struct {
             struct name_array renewed;
             struct name_array unknown;

@@ -149,6 +149,7 @@ int core_execute(struct core *core, const struct command *command, uint64_t now_
         [COMMAND_HEARTBEAT] = core_heartbeat,
         [COMMAND_DRAIN] = core_drain,
         [COMMAND_UNDRAIN] = core_undrain,
+        [COMMAND_MOVE_CALL] = core_move_call,
         [COMMAND_POD_SEEN] = core_pod_seen,
         [COMMAND_POD_GONE] = core_pod_gone,
         [COMMAND_SYNC] = core_sync,

@@ -179,6 +179,19 @@ bool call_lose(struct core *core, struct call *call, enum call_end why);
 void call_renew(struct core *core, struct call *call);
 int call_info(const struct call *call, struct arena *arena, struct call_info *ret_info) MUST_CHECK;
 
+/* Puts the call on `to`, as one that nobody has renewed yet, says so, and settles the pod that it leaves. */
+void call_move(struct core *core, struct call *call, struct pod *to);
+
+/* allocate.c */
+/* How long a call may go on before somebody has renewed its lease. */
+uint64_t first_lease_ms(const struct core *core);
+/* The pod that a call of this merchant ("": none) gets now, or NULL; `prefer` as in the command. */
+struct pod *pod_for_call(const struct core *core, const char *merchant_id, const char *prefer,
+                         struct chain *ret_chain, bool *ret_unreadable);
+/* Why the call gets no pod, remembered for whoever asks later. */
+int call_refuse(struct core *core, const char *call_sid, const struct chain *chain, struct arena *arena,
+                const struct refusal **ret_refusal) MUST_CHECK;
+
 /* Lists in results; -ENOMEM when the arena is full. */
 int name_array_init(struct name_array *array, struct arena *arena, size_t max) MUST_CHECK;
 int name_array_add(struct name_array *array, struct arena *arena, const char *name) MUST_CHECK;
@@ -197,6 +210,8 @@ int core_heartbeat(struct core *core, const struct command *command, struct aren
 int core_drain(struct core *core, const struct command *command, struct arena *arena, struct result *result);
 int core_undrain(struct core *core, const struct command *command, struct arena *arena,
                  struct result *result);
+int core_move_call(struct core *core, const struct command *command, struct arena *arena,
+                   struct result *result);
 int core_pod_seen(struct core *core, const struct command *command, struct arena *arena,
                   struct result *result);
 int core_pod_gone(struct core *core, const struct command *command, struct arena *arena,

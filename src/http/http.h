@@ -82,6 +82,10 @@ struct slice http_request_query(const struct http_request *request); /* without 
 struct slice http_request_body(const struct http_request *request);
 /* The first header of that name (lower case), or a slice with data NULL. */
 struct slice http_request_header(const struct http_request *request, const char *name);
+/* All headers, in the order in which they came; `index` is less than the count. */
+size_t http_request_header_count(const struct http_request *request);
+void http_request_header_at(const struct http_request *request, size_t index, struct slice *ret_name,
+                            struct slice *ret_value);
 /* A parameter of the pattern, percent-decoded and NUL-terminated; NULL if the pattern has no such one. */
 const char *http_request_param(const struct http_request *request, const char *name);
 /* The pattern that matched; "" if none did. */

@@ -134,6 +134,19 @@ struct slice http_request_header(const struct http_request *request, const char 
     return (struct slice){NULL, 0};
 }
 
+size_t http_request_header_count(const struct http_request *request)
+{
+    return request->header_count;
+}
+
+void http_request_header_at(const struct http_request *request, size_t index, struct slice *ret_name,
+                            struct slice *ret_value)
+{
+    assert(index < request->header_count);
+    *ret_name = http_request_span(request, request->headers[index].name);
+    *ret_value = http_request_span(request, request->headers[index].value);
+}
+
 const char *http_request_param(const struct http_request *request, const char *name)
 {
     for (size_t i = 0; i < request->match.param_count; i++)

@@ -9,12 +9,19 @@
 const char *event_kind_name(enum event_kind kind)
 {
     static const char *const names[] = {
-        [EVENT_ALLOCATED] = "allocated",       [EVENT_REFUSED] = "refused",
-        [EVENT_RELEASED] = "released",         [EVENT_ENDED] = "ended",
-        [EVENT_DRAINING] = "draining",         [EVENT_UNDRAINED] = "undrained",
-        [EVENT_POD_JOINED] = "pod_joined",     [EVENT_POD_LEFT] = "pod_left",
-        [EVENT_PODS_CHANGED] = "pods_changed", [EVENT_LEADER_ELECTED] = "leader_elected",
-        [EVENT_LEADER_LOST] = "leader_lost",   [EVENT_DROPPED] = "dropped",
+        [EVENT_ALLOCATED] = "allocated",
+        [EVENT_REFUSED] = "refused",
+        [EVENT_MOVED] = "moved",
+        [EVENT_RELEASED] = "released",
+        [EVENT_ENDED] = "ended",
+        [EVENT_DRAINING] = "draining",
+        [EVENT_UNDRAINED] = "undrained",
+        [EVENT_POD_JOINED] = "pod_joined",
+        [EVENT_POD_LEFT] = "pod_left",
+        [EVENT_PODS_CHANGED] = "pods_changed",
+        [EVENT_LEADER_ELECTED] = "leader_elected",
+        [EVENT_LEADER_LOST] = "leader_lost",
+        [EVENT_DROPPED] = "dropped",
     };
 
     assert(kind < EVENT_KINDS);
@@ -45,6 +52,7 @@ bool event_write(struct strbuf *buf, const struct event *event, const struct eve
     json_put_string(&json, "replica", origin->replica);
     put_text(&json, "call_sid", event->call_sid);
     put_text(&json, "pod_name", event->pod);
+    put_text(&json, "from_pod", event->from_pod);
     put_text(&json, "source_pool", event->pool);
     put_text(&json, "tier", event->tier);
     put_text(&json, "merchant_id", event->merchant_id);

@@ -18,6 +18,7 @@ enum {
 enum event_kind {
     EVENT_ALLOCATED,      /* a call got a pod; reason "adopted": the pod's heartbeat said so */
     EVENT_REFUSED,        /* there was no pod for it */
+    EVENT_MOVED,          /* a call got another pod, because from_pod could not be reached */
     EVENT_RELEASED,       /* a call ended as it should */
     EVENT_ENDED,          /* a call ended without being released; reason says why */
     EVENT_DRAINING,       /* a pod gets no new calls */
@@ -45,6 +46,7 @@ struct event {
     const char *provider;
     const char *reason;
     uint64_t count;
+    const char *from_pod; /* that a call was taken off, or was to be */
 };
 
 /* Who tells it and when; with the number it makes the id. */

@@ -45,6 +45,32 @@ static void observe_pod(struct feed *feed, enum event_kind kind, const char *pod
     feed_publish(feed, &event);
 }
 
+/* Whether the call found another pod or not: the one that it had is put aside. */
+static void observe_move(struct feed *feed, const struct command *command, const struct result *result)
+{
+    const struct call_info *call = &result->move.call;
+    const struct event moved = {
+        .kind = EVENT_MOVED,
+        .call_sid = call->call_sid,
+        .pod = call->pod,
+        .from_pod = command->move.from_pod,
+        .pool = call->pool,
+        .merchant_id = call->merchant_id,
+        .provider = call->provider,
+    };
+    const struct event refused = {
+        .kind = EVENT_REFUSED,
+        .call_sid = command->move.call_sid,
+        .from_pod = command->move.from_pod,
+        .reason = "no_pods",
+    };
+
+    if (result->outcome == OUTCOME_OK && !result->move.was_moved)
+        return;
+    observe_pod(feed, EVENT_DRAINING, command->move.from_pod, NULL, "put_aside");
+    feed_publish(feed, result->outcome == OUTCOME_OK ? &moved : &refused);
+}
+
 static void observe_pods(struct feed *feed, const char *reason, size_t count)
 {
     const struct event event = {.kind = EVENT_PODS_CHANGED, .reason = reason, .count = count};
@@ -68,6 +94,8 @@ static void observe(struct feed *feed, const struct command *command, const stru
 {
     if (command->type == COMMAND_ALLOCATE && result->outcome == OUTCOME_NO_PODS)
         observe_refusal(feed, command);
+    if (command->type == COMMAND_MOVE_CALL && result->outcome == OUTCOME_NO_PODS)
+        observe_move(feed, command, result);
     if (result->outcome != OUTCOME_OK)
         return;
     switch (command->type) {
@@ -86,6 +114,9 @@ static void observe(struct feed *feed, const struct command *command, const stru
         break;
     case COMMAND_UNDRAIN:
         observe_pod(feed, EVENT_UNDRAINED, command->undrain.pod, NULL, NULL);
+        break;
+    case COMMAND_MOVE_CALL:
+        observe_move(feed, command, result);
         break;
     case COMMAND_POD_SEEN:
         if (result->pod_seen.is_new)

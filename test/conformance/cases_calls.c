@@ -112,6 +112,127 @@ static void drain__released_call_does_not_make_the_pod_available(void **state)
     world_release(&world);
 }
 
+static void move__takes_the_call_to_another_pod_and_puts_the_first_aside(void **state)
+{
+    struct world world;
+    struct call_info before;
+    char from[POD_NAME_MAX + 1];
+
+    world_init(&world, *state, "{\"standard\":1}");
+    add_pods(&world, 2);
+    before = allocate_for(&world, "CA1", "acme")->allocate.call;
+    snprintf(from, sizeof(from), "%s", before.pod);
+    renew(&world, "CA1");
+    world_advance(&world, 10 * MINUTE);
+    assert_int_equal(move(&world, "CA1", from, MINUTE)->outcome, OUTCOME_OK);
+    assert_true(world.result.move.was_moved);
+    assert_string_equal(world.result.move.call.call_sid, "CA1");
+    assert_string_not_equal(world.result.move.call.pod, from);
+    assert_string_equal(world.result.move.call.address, "10.0.0.1:8000");
+    assert_string_equal(world.result.move.call.pool, "pool:standard");
+    assert_string_equal(world.result.move.call.merchant_id, "acme");
+    assert_string_equal(world.result.move.call.provider, "twilio");
+    assert_int_equal(world.result.move.call.allocated_at_ms, before.allocated_at_ms);
+    /* Nobody has renewed it on its new pod: the lease is that of a new call. */
+    assert_true(world.result.move.call.expires_at_ms >= before.expires_at_ms + 10 * MINUTE);
+    assert_int_equal(call_count(&world), 1);
+    assert_int_equal(pod(&world, from)->state, POD_DRAINING);
+    assert_int_equal(world.result.pod.calls.count, 0);
+    assert_int_equal(allocate(&world, "CA2")->outcome, OUTCOME_NO_PODS);
+    assert_string_not_equal(allocate(&world, "CA1")->allocate.call.pod, from);
+    assert_int_equal(world.result.allocate.call.allocated_at_ms, before.allocated_at_ms);
+    world_advance(&world, MINUTE);
+    assert_int_equal(sweep(&world)->sweep.recovered, 1);
+    assert_string_equal(allocate(&world, "CA2")->allocate.call.pod, from);
+    /* The slot that it left is no longer its own to free. */
+    assert_string_not_equal(release(&world, "CA1")->release.call.pod, from);
+    assert_int_equal(pod(&world, from)->calls.count, 1);
+    world_release(&world);
+}
+
+static void move__repeated_or_too_late_changes_nothing(void **state)
+{
+    struct world world;
+    char from[POD_NAME_MAX + 1];
+    char to[POD_NAME_MAX + 1];
+    uint64_t until;
+
+    world_init(&world, *state, "{\"standard\":1}");
+    add_pods(&world, 3);
+    assert_int_equal(move(&world, "CA1", "voice-agent-0", MINUTE)->outcome, OUTCOME_NOT_FOUND);
+    assert_int_equal(pod(&world, "voice-agent-0")->state, POD_AVAILABLE);
+    snprintf(from, sizeof(from), "%s", allocate(&world, "CA1")->allocate.call.pod);
+    snprintf(to, sizeof(to), "%s", move(&world, "CA1", from, MINUTE)->move.call.pod);
+    until = world.result.move.call.expires_at_ms;
+    world_advance(&world, 1000);
+    assert_int_equal(move(&world, "CA1", from, MINUTE)->outcome, OUTCOME_OK);
+    assert_false(world.result.move.was_moved);
+    assert_string_equal(world.result.move.call.pod, to);
+    assert_int_equal(world.result.move.call.expires_at_ms, until);
+    assert_int_equal(move(&world, "CA1", "nobody", MINUTE)->outcome, OUTCOME_OK);
+    assert_false(world.result.move.was_moved);
+    assert_int_equal(pod(&world, to)->state, POD_BUSY);
+    renew(&world, "CA1");
+    world_advance(&world, 15 * MINUTE);
+    assert_int_equal(move(&world, "CA1", to, MINUTE)->outcome, OUTCOME_NOT_FOUND);
+    assert_int_equal(world.told, 1);
+    assert_int_equal(pod(&world, to)->state, POD_AVAILABLE);
+    world_release(&world);
+}
+
+static void move__without_another_pod_leaves_the_call_but_puts_its_pod_aside(void **state)
+{
+    struct world world;
+    uint64_t until;
+
+    world_init(&world, *state, "{\"s\":{\"type\":\"shared\",\"max_concurrent\":3,\"target\":1}}");
+    add_pods(&world, 1);
+    until = allocate(&world, "CA1")->allocate.call.expires_at_ms;
+    allocate(&world, "CA2");
+    world_advance(&world, 1000);
+    assert_int_equal(move(&world, "CA1", "voice-agent-0", 0)->outcome, OUTCOME_NO_PODS);
+    assert_int_equal(world.result.move.refusal->count, 1);
+    assert_int_equal(world.result.move.refusal->steps[0].by_state[POD_DRAINING], 1);
+    assert_int_equal(pod(&world, "voice-agent-0")->calls.count, 2);
+    assert_int_equal(world.result.pod.state, POD_DRAINING);
+    assert_int_equal(allocate(&world, "CA3")->outcome, OUTCOME_NO_PODS);
+    assert_true(allocate(&world, "CA1")->allocate.was_existing);
+    assert_int_equal(world.result.allocate.call.expires_at_ms, until);
+    /* Another pod comes: one of the two calls goes there, the other stays. */
+    see(&world, seen_of("voice-agent-1"));
+    assert_string_equal(move(&world, "CA1", "voice-agent-0", 1000)->move.call.pod, "voice-agent-1");
+    assert_int_equal(pod(&world, "voice-agent-0")->calls.count, 1);
+    assert_string_equal(world.result.pod.newest_call, "CA2");
+    assert_string_equal(pod(&world, "voice-agent-1")->newest_call, "CA1");
+    assert_int_equal(tier(&world, "s")->calls, 2);
+    assert_int_equal(tier(&world, "s")->free, 2);
+    /* The default that was given first is longer, and was not cut short. */
+    world_advance(&world, 5 * MINUTE);
+    sweep(&world);
+    assert_int_equal(pod(&world, "voice-agent-0")->state, POD_DRAINING);
+    world_advance(&world, MINUTE);
+    sweep(&world);
+    assert_int_equal(pod(&world, "voice-agent-0")->state, POD_AVAILABLE);
+    world_release(&world);
+}
+
+static void move__follows_the_chain_of_the_merchant(void **state)
+{
+    struct world world;
+
+    world_init(&world, *state, "{\"gold\":1,\"standard\":1,\"merchant:9shines\":1}");
+    run(&world,
+        &(struct command){.type = COMMAND_MERCHANT_SET,
+                          .merchant_set = {"own", "{\"pool\":\"9shines\",\"fallback\":[\"standard\"]}"}});
+    add_pods(&world, 3);
+    assert_string_equal(allocate_for(&world, "CA1", "own")->allocate.call.pool, "merchant:9shines");
+    assert_string_equal(move(&world, "CA1", world.result.allocate.call.pod, 0)->move.call.pool,
+                        "pool:standard");
+    assert_int_equal(move(&world, "CA1", world.result.move.call.pod, 0)->outcome, OUTCOME_NO_PODS);
+    assert_int_equal(tier(&world, "gold")->free, 1);
+    world_release(&world);
+}
+
 static void heartbeat__adopts_what_was_lost_and_reports_what_does_not_fit(void **state)
 {
     struct world world;
@@ -318,6 +439,12 @@ const struct world_case cases_calls[] = {
      release__unknown_or_repeated_is_not_found_and_frees_nothing},
     {"drain__released_call_does_not_make_the_pod_available",
      drain__released_call_does_not_make_the_pod_available},
+    {"move__takes_the_call_to_another_pod_and_puts_the_first_aside",
+     move__takes_the_call_to_another_pod_and_puts_the_first_aside},
+    {"move__repeated_or_too_late_changes_nothing", move__repeated_or_too_late_changes_nothing},
+    {"move__without_another_pod_leaves_the_call_but_puts_its_pod_aside",
+     move__without_another_pod_leaves_the_call_but_puts_its_pod_aside},
+    {"move__follows_the_chain_of_the_merchant", move__follows_the_chain_of_the_merchant},
     {"heartbeat__adopts_what_was_lost_and_reports_what_does_not_fit",
      heartbeat__adopts_what_was_lost_and_reports_what_does_not_fit},
     {"merchants__choose_their_chain", merchants__choose_their_chain},

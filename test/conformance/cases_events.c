@@ -37,6 +37,7 @@ static void told(void *arg, const struct event_text *events, size_t count)
         strbuf_append(&watcher->told, events[i].kind.data, events[i].kind.len);
         put_member(watcher, json, "call_sid");
         put_member(watcher, json, "pod_name");
+        put_member(watcher, json, "from_pod");
         put_member(watcher, json, "source_pool");
         put_member(watcher, json, "tier");
         put_member(watcher, json, "merchant_id");
@@ -106,6 +107,30 @@ static void events__tell_what_happened_to_calls(void **state)
     assert_told(&watcher, "allocated CA3 voice-agent-0 adopted\n"
                           "ended CA3 voice-agent-0 pool:gold lease_expired\n");
     assert_int_equal(world.told, 1);
+    world_release(&world);
+}
+
+static void events__tell_that_a_call_was_moved(void **state)
+{
+    struct world world;
+    struct watcher watcher;
+
+    world_init(&world, *state, "{\"gold\":1}");
+    watch(&watcher, &world);
+    add_pods(&world, 1);
+    allocate_for(&world, "CA1", "m1");
+    see(&world, seen_of("b"));
+    move(&world, "CA1", "voice-agent-0", 0);
+    assert_false(move(&world, "CA1", "voice-agent-0", 0)->move.was_moved);
+    assert_int_equal(move(&world, "CA2", "voice-agent-0", 0)->outcome, OUTCOME_NOT_FOUND);
+    assert_int_equal(move(&world, "CA1", "b", 0)->outcome, OUTCOME_NO_PODS);
+    assert_told(&watcher, "pod_joined voice-agent-0 gold\n"
+                          "allocated CA1 voice-agent-0 pool:gold m1 twilio\n"
+                          "pod_joined b gold\n"
+                          "draining voice-agent-0 put_aside\n"
+                          "moved CA1 b voice-agent-0 pool:gold m1 twilio\n"
+                          "draining b put_aside\n"
+                          "refused CA1 b no_pods\n");
     world_release(&world);
 }
 
@@ -184,6 +209,7 @@ static void events__that_are_too_many_are_counted(void **state)
 
 const struct world_case cases_events[] = {
     {"events__tell_what_happened_to_calls", events__tell_what_happened_to_calls},
+    {"events__tell_that_a_call_was_moved", events__tell_that_a_call_was_moved},
     {"events__tell_what_happened_to_pods", events__tell_what_happened_to_pods},
     {"events__are_not_told_to_those_who_left", events__are_not_told_to_those_who_left},
     {"events__that_are_too_many_are_counted", events__that_are_too_many_are_counted},

@@ -40,6 +40,10 @@ void render_command(struct strbuf *buf, const struct command *command)
     case COMMAND_UNDRAIN:
         strbuf_printf(buf, " %s", command->undrain.pod);
         break;
+    case COMMAND_MOVE_CALL:
+        strbuf_printf(buf, " %s from=%s aside=%" PRIu64, command->move.call_sid, command->move.from_pod,
+                      command->move.aside_ms);
+        break;
     case COMMAND_POD_SEEN:
         render_seen(buf, &command->pod_seen.pod);
         strbuf_append_str(buf, command->pod_seen.is_registration ? " registration" : "");
@@ -235,6 +239,11 @@ static void render_ok(struct strbuf *buf, const struct command *command, const s
         strbuf_printf(buf, "has call=%d until=%" PRIu64 "\n", result->drain.has_active_call,
                       result->drain.until_ms);
         break;
+    case COMMAND_MOVE_CALL:
+        strbuf_printf(buf, "moved=%d unreadable=%d\n", result->move.was_moved,
+                      result->move.merchant_unreadable);
+        render_call(buf, &result->move.call);
+        break;
     case COMMAND_POD_SEEN:
         strbuf_printf(buf, "tier=%s new=%d\n", result->pod_seen.tier, result->pod_seen.is_new);
         render_ended(buf, &result->pod_seen.ended, arena);
@@ -304,8 +313,11 @@ void render_result(struct strbuf *buf, const struct command *command, const stru
     if (result->outcome == OUTCOME_INVALID || result->outcome == OUTCOME_CONFLICT) {
         strbuf_printf(buf, "%s\n", result->error);
     } else if (result->outcome == OUTCOME_NO_PODS) {
-        strbuf_printf(buf, "unreadable=%d\n", result->allocate.merchant_unreadable);
-        render_refusal(buf, result->allocate.refusal);
+        bool is_move = command->type == COMMAND_MOVE_CALL;
+
+        strbuf_printf(buf, "unreadable=%d\n",
+                      is_move ? result->move.merchant_unreadable : result->allocate.merchant_unreadable);
+        render_refusal(buf, is_move ? result->move.refusal : result->allocate.refusal);
     } else if (result->outcome == OUTCOME_NOT_FOUND) {
         if (command->type == COMMAND_CALL)
             render_refusal(buf, result->call.refusal);

@@ -54,6 +54,7 @@ struct replay {
     struct strbuf history; /* the last commands, to be shown when something differs */
     uint64_t outcomes[COMMAND_TYPES][OUTCOME_CONFLICT + 1];
     uint64_t ended[CALL_END_UNMENTIONED + 1];
+    uint64_t moved;                       /* calls, to another pod */
     uint64_t aligned;                     /* pods of a removed tier that joined another one in Redis */
     char tiers[PODS][POOL_LABEL_MAX + 1]; /* of the pods, before this step */
     bool has_swept;                       /* in this step */
@@ -193,6 +194,8 @@ static const struct result *both(struct replay *replay, struct command *command)
     redis = on_store(replay, command);
     if (command->type == COMMAND_ALLOCATE && redis->outcome == OUTCOME_OK)
         command->allocate.prefer = redis->allocate.call.pod;
+    if (command->type == COMMAND_MOVE_CALL && redis->outcome == OUTCOME_OK)
+        command->move.prefer = redis->move.call.pod;
     core = on_core(replay, command);
     compare(replay, command, redis, core);
     replay->outcomes[command->type][core->outcome]++;
@@ -226,6 +229,24 @@ static void step_release(struct replay *replay)
                               .release = {.call_sid = replay->sid_names[pick(replay, SIDS)]}};
 
     both(replay, &command);
+}
+
+/* Mostly a call that is there, off the pod that carries it. */
+static void step_move(struct replay *replay)
+{
+    struct command look = {.type = COMMAND_CALLS, .calls = {.limit = SIDS}};
+    const struct result *known = on_core(replay, &look);
+    size_t at = pick(replay, SIDS);
+    const struct call_info *call =
+        at < 50 && known->calls.count ? &known->calls.calls[at % known->calls.count] : NULL;
+    struct command command = {
+        .type = COMMAND_MOVE_CALL,
+        .move = {.call_sid = call ? call->call_sid : replay->sid_names[at],
+                 .from_pod = call && pick(replay, 8) ? call->pod : replay->pod_names[pick(replay, PODS)],
+                 .aside_ms = pick(replay, 100) * UINT64_C(1000)}};
+    const struct result *result = both(replay, &command);
+
+    replay->moved += result->outcome == OUTCOME_OK && result->move.was_moved;
 }
 
 static size_t some_sids(struct replay *replay, const char **sids, size_t max)
@@ -600,9 +621,10 @@ static void replay_step(struct replay *replay)
         void (*run)(struct replay *replay);
         unsigned weight;
     } operations[] = {
-        {step_allocate, 30}, {step_release, 12}, {step_renew, 6}, {step_heartbeat, 10}, {step_drain, 4},
-        {step_pod_seen, 14}, {step_pod_gone, 2}, {step_sync, 2},  {step_sweep, 3},      {step_rebalance, 3},
-        {step_tiers, 1},     {step_merchant, 2}, {step_time, 8},  {step_query, 4},      {step_pages, 1},
+        {step_allocate, 30}, {step_release, 12},  {step_renew, 6},    {step_heartbeat, 10},
+        {step_drain, 4},     {step_pod_seen, 14}, {step_pod_gone, 2}, {step_sync, 2},
+        {step_sweep, 3},     {step_rebalance, 3}, {step_tiers, 1},    {step_merchant, 2},
+        {step_time, 8},      {step_query, 4},     {step_pages, 1},    {step_move, 5},
     };
     unsigned total = 0;
     unsigned chosen;
@@ -654,11 +676,12 @@ static void report(const struct replay *replay)
 {
     printf("seed %" PRIu64 ": %" PRIu64 " steps, no difference (%" PRIu64 " allocations, %" PRIu64
            " refused, %" PRIu64 " releases, calls ended: %" PRIu64 " expired, %" PRIu64 " pod gone, %" PRIu64
-           " restarted, %" PRIu64 " unmentioned; %" PRIu64 " changes of tiers; %" PRIu64 " pods aligned)\n",
+           " restarted, %" PRIu64 " unmentioned; %" PRIu64 " moved; %" PRIu64 " changes of tiers; %" PRIu64
+           " pods aligned)\n",
            replay->seed, replay->step, replay->outcomes[COMMAND_ALLOCATE][OUTCOME_OK],
            replay->outcomes[COMMAND_ALLOCATE][OUTCOME_NO_PODS], replay->outcomes[COMMAND_RELEASE][OUTCOME_OK],
            replay->ended[CALL_END_EXPIRED], replay->ended[CALL_END_POD_GONE],
-           replay->ended[CALL_END_RESTARTED], replay->ended[CALL_END_UNMENTIONED],
+           replay->ended[CALL_END_RESTARTED], replay->ended[CALL_END_UNMENTIONED], replay->moved,
            replay->outcomes[COMMAND_TIERS_SET][OUTCOME_OK], replay->aligned);
 }
 
@@ -669,7 +692,8 @@ static bool nothing_was_left_out(const struct replay *replay)
            replay->outcomes[COMMAND_ALLOCATE][OUTCOME_NO_PODS] && replay->ended[CALL_END_EXPIRED] &&
            replay->ended[CALL_END_POD_GONE] && replay->ended[CALL_END_RESTARTED] &&
            replay->ended[CALL_END_UNMENTIONED] && replay->outcomes[COMMAND_TIERS_SET][OUTCOME_INVALID] &&
-           replay->outcomes[COMMAND_POD_SEEN][OUTCOME_CONFLICT];
+           replay->outcomes[COMMAND_POD_SEEN][OUTCOME_CONFLICT] && replay->moved &&
+           replay->outcomes[COMMAND_MOVE_CALL][OUTCOME_NO_PODS];
 }
 
 int main(int argc, char **argv)

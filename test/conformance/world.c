@@ -239,6 +239,12 @@ struct result *drain(struct world *world, const char *pod, uint64_t ttl_ms)
     return run(world, &(struct command){.type = COMMAND_DRAIN, .drain = {.pod = pod, .ttl_ms = ttl_ms}});
 }
 
+struct result *move(struct world *world, const char *sid, const char *from, uint64_t aside_ms)
+{
+    return run(world, &(struct command){.type = COMMAND_MOVE_CALL,
+                                        .move = {.call_sid = sid, .from_pod = from, .aside_ms = aside_ms}});
+}
+
 struct result *sweep(struct world *world)
 {
     return run(world, &(struct command){.type = COMMAND_SWEEP});

@@ -65,6 +65,7 @@ struct result *release(struct world *world, const char *sid);
 struct result *renew(struct world *world, const char *sid);
 struct result *heartbeat(struct world *world, const char *pod, const char *sid);
 struct result *drain(struct world *world, const char *pod, uint64_t ttl_ms);
+struct result *move(struct world *world, const char *sid, const char *from, uint64_t aside_ms);
 struct result *sweep(struct world *world);
 const struct pod_info *pod(struct world *world, const char *name);
 bool pod_exists(struct world *world, const char *name);

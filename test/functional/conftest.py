@@ -18,6 +18,7 @@ import kube
 import load
 import pytest
 import redis_servers
+import streams
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 BUILD_DIR = pathlib.Path(os.environ.get("BUILD_DIR", "build"))
@@ -359,3 +360,21 @@ def start_elector():
     yield start
     for elector in electors:
         elector.close()
+
+
+@pytest.fixture
+def start_world(start_router, tmp_path):
+    """start_world(front="router", agents=2, ...) -> streams.World: voice agents, a router, and what stands before it."""
+    worlds = []
+
+    def start(front="router", **kwargs):
+        if front != "router" and not streams.Nginx.is_installed():
+            redis_servers.need("nginx")
+        world = streams.World(start_router, tmp_path / f"world-{len(worlds)}", front)
+        worlds.append(world)
+        world.start(**kwargs)
+        return world
+
+    yield start
+    for world in worlds:
+        world.close()

@@ -105,11 +105,12 @@ def test_what_this_version_cannot_honour_stops_the_start(run_router, variable):
 
 
 def test_the_start_is_told_in_the_log(start_router):
-    router = start_router({"GATEWAY_RELEASE_GRACE": "7s"})
+    router = start_router({"REDIS_POOL_SIZE": "7"})
     assert router.log_lines("smart-router starts")[0]["version"]
     assert router.log_lines("store opened")[0]["data_dir"] == str(router.data_dir)
     assert "API_KEY" in router.log()
-    assert router.log_lines("settings that have no effect in this version")[0]["names"] == "GATEWAY_RELEASE_GRACE"
+    assert router.log_lines("settings that have no effect in this version")[0]["names"] == "REDIS_POOL_SIZE"
+    assert "GATEWAY_SECRET is not set" in router.log()
 
 
 def test_connections_that_cannot_fit_are_warned_about(tmp_path):

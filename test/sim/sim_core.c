@@ -55,6 +55,7 @@ struct sim {
     char sid_names[SIDS][16];
     char pod_names[PODS][24];
     uint64_t outcomes[COMMAND_TYPES][OUTCOME_CONFLICT + 1];
+    uint64_t moved;
     uint64_t restarts;
     uint64_t ended[4];
 };
@@ -192,6 +193,76 @@ static void sim_release(struct sim *sim)
         SIM_CHECK(sim, index_of(sim, sim->result.release.call.pod, "voice-agent-") == call->pod,
                   "release of %s freed another pod", sid);
     call->is_known = false;
+}
+
+static void shadow_move(struct sim *sim, struct shadow_call *call, int from)
+{
+    const struct call_info *now = &sim->result.move.call;
+    int pod = index_of(sim, now->pod, "voice-agent-");
+
+    SIM_CHECK(sim, sim->result.move.was_moved == (call->pod == from), "call %s: was_moved is wrong",
+              now->call_sid);
+    SIM_CHECK(sim, pod != from, "call %s came back to the pod that it was taken from", now->call_sid);
+    SIM_CHECK(sim, now->allocated_at_ms == call->allocated_at_ms, "call %s got another age", now->call_sid);
+    if (!sim->result.move.was_moved) {
+        SIM_CHECK(sim, pod == call->pod, "call %s was moved although it was elsewhere", now->call_sid);
+        return;
+    }
+    sim->moved++;
+    call->pod = pod;
+    call->expires_at_ms = sim->now_ms + sim->settings.call_max_duration_ms;
+}
+
+static void check_move_refused(struct sim *sim, const struct shadow_call *call, int from)
+{
+    const struct refusal *refusal = sim->result.move.refusal;
+
+    SIM_CHECK(sim, call->pod == from, "a call was refused a pod although it was elsewhere");
+    SIM_CHECK(sim, refusal->count > 0, "a refusal without a chain");
+    for (size_t i = 0; i < refusal->count; i++)
+        SIM_CHECK(sim, refusal->steps[i].by_state[POD_AVAILABLE] == 0, "refused although %s has a pod",
+                  refusal->steps[i].pool);
+}
+
+/* A call, mostly one that is there. */
+static unsigned known_or_any(struct sim *sim)
+{
+    unsigned at = pick(sim, SIDS);
+
+    for (unsigned i = 0; at < 50 && i < SIDS; i++) {
+        if (sim->calls[(at + i) % SIDS].is_known)
+            return (at + i) % SIDS;
+    }
+    return at;
+}
+
+static void sim_move(struct sim *sim)
+{
+    const char *sid = sim->sid_names[known_or_any(sim)];
+    struct shadow_call *call = shadow_call(sim, sid);
+    int from = call->is_known && pick(sim, 4) ? call->pod : (int)pick(sim, PODS);
+    bool was_live = is_live(sim, call);
+    struct result pod;
+
+    sim->command = (struct command){
+        .type = COMMAND_MOVE_CALL,
+        .move = {.call_sid = sid, .from_pod = sim->pod_names[from], .aside_ms = pick(sim, 100000)}};
+    execute(sim);
+    SIM_CHECK(sim, (sim->result.outcome == OUTCOME_NOT_FOUND) == !was_live, "move of %s: outcome %d", sid,
+              (int)sim->result.outcome);
+    if (!was_live)
+        return;
+    if (sim->result.outcome == OUTCOME_OK)
+        shadow_move(sim, call, from);
+    else
+        check_move_refused(sim, call, from);
+    if (sim->result.outcome == OUTCOME_OK && !sim->result.move.was_moved)
+        return;
+    sim->command = (struct command){.type = COMMAND_POD, .pod = {.name = sim->pod_names[from]}};
+    SIM_CHECK(sim, core_execute(sim->core, &sim->command, sim->now_ms, &sim->arena, &pod) == 0,
+              "query failed");
+    SIM_CHECK(sim, pod.outcome == OUTCOME_OK && pod.pod.state == POD_DRAINING, "%s was not put aside",
+              sim->pod_names[from]);
 }
 
 static size_t some_sids(struct sim *sim, const char **sids, size_t max)
@@ -637,9 +708,10 @@ static void sim_step(struct sim *sim)
         void (*run)(struct sim *sim);
         unsigned weight;
     } operations[] = {
-        {sim_allocate, 30}, {sim_release, 12}, {sim_renew, 6}, {sim_heartbeat, 10}, {sim_drain, 4},
-        {sim_pod_seen, 14}, {sim_pod_gone, 2}, {sim_sync, 2},  {sim_sweep, 5},      {sim_rebalance, 3},
-        {sim_tiers, 1},     {sim_merchant, 2}, {sim_time, 8},  {sim_restart, 1},    {sim_deaf, 1},
+        {sim_allocate, 30}, {sim_release, 12},  {sim_renew, 6},    {sim_heartbeat, 10},
+        {sim_drain, 4},     {sim_pod_seen, 14}, {sim_pod_gone, 2}, {sim_sync, 2},
+        {sim_sweep, 5},     {sim_rebalance, 3}, {sim_tiers, 1},    {sim_merchant, 2},
+        {sim_time, 8},      {sim_restart, 1},   {sim_deaf, 1},     {sim_move, 4},
     };
     unsigned total = 0;
     unsigned chosen;
@@ -670,11 +742,11 @@ static void report(const struct sim *sim)
 
     printf("seed %" PRIu64 ": %" PRIu64 " steps, no invariant broken (%" PRIu64 " allocations, %" PRIu64
            " refused, %" PRIu64 " releases, calls ended: %" PRIu64 " expired, %" PRIu64 " pod gone, %" PRIu64
-           " restarted, %" PRIu64 " unmentioned; %" PRIu64 " restarts)\n",
+           " restarted, %" PRIu64 " unmentioned; %" PRIu64 " moved; %" PRIu64 " restarts)\n",
            sim->seed, sim->step, allocated, sim->outcomes[COMMAND_ALLOCATE][OUTCOME_NO_PODS],
            sim->outcomes[COMMAND_RELEASE][OUTCOME_OK], sim->ended[CALL_END_EXPIRED],
            sim->ended[CALL_END_POD_GONE], sim->ended[CALL_END_RESTARTED], sim->ended[CALL_END_UNMENTIONED],
-           sim->restarts);
+           sim->moved, sim->restarts);
 }
 
 /* A run in which something never happened has tested less than it says. */
@@ -682,7 +754,8 @@ static int nothing_was_left_out(const struct sim *sim)
 {
     return sim->outcomes[COMMAND_ALLOCATE][OUTCOME_OK] && sim->outcomes[COMMAND_ALLOCATE][OUTCOME_NO_PODS] &&
            sim->ended[CALL_END_EXPIRED] && sim->ended[CALL_END_POD_GONE] && sim->ended[CALL_END_RESTARTED] &&
-           sim->ended[CALL_END_UNMENTIONED] && sim->restarts &&
+           sim->ended[CALL_END_UNMENTIONED] && sim->restarts && sim->moved &&
+           sim->outcomes[COMMAND_MOVE_CALL][OUTCOME_NO_PODS] &&
            sim->outcomes[COMMAND_TIERS_SET][OUTCOME_INVALID];
 }
 

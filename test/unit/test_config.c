@@ -159,19 +159,10 @@ static void bad_value__is_shown_without_its_control_characters(void **state UNUS
 
 static void features_to_come__refuse_to_start_and_keep_the_secret(void **state UNUSED)
 {
-    static const char *const names[] = {"API_KEY",
-                                        "TWILIO_AUTH_TOKEN",
-                                        "PLIVO_AUTH_TOKEN",
-                                        "EXOTEL_TOKEN",
-                                        "GATEWAY_SECRET",
-                                        "TLS_CERT_FILE",
-                                        "TLS_KEY_FILE",
-                                        "RATE_LIMIT",
-                                        "API_KEY_FILE",
-                                        "GATEWAY_SECRET_FILE",
-                                        "TWILIO_AUTH_TOKEN_FILE",
-                                        "EXOTEL_TOKEN_FILE",
-                                        "PLIVO_AUTH_TOKEN_FILE"};
+    static const char *const names[] = {"API_KEY",           "TWILIO_AUTH_TOKEN",    "PLIVO_AUTH_TOKEN",
+                                        "EXOTEL_TOKEN",      "TLS_CERT_FILE",        "TLS_KEY_FILE",
+                                        "RATE_LIMIT",        "API_KEY_FILE",         "TWILIO_AUTH_TOKEN_FILE",
+                                        "EXOTEL_TOKEN_FILE", "PLIVO_AUTH_TOKEN_FILE"};
 
     for (size_t i = 0; i < ARRAY_LEN(names); i++) {
         struct config *config = LOAD(names[i], "s3cret");
@@ -378,7 +369,7 @@ static void pod_source__is_kubernetes_where_something_says_where_that_is(void **
 static void show__says_the_value_and_where_it_comes_from(void **state UNUSED)
 {
     struct config *config = LOAD("HTTP_PORT", "8081", "NAMESPACE", "voice", "STATIC_PODS", "a", "LEASE_TTL",
-                                 "2h", "GATEWAY_RELEASE_GRACE", "7s");
+                                 "2h", "REDIS_POOL_SIZE", "7");
     struct strbuf text;
 
     strbuf_init(&text, NULL, 1024 * 1024);
@@ -387,8 +378,7 @@ static void show__says_the_value_and_where_it_comes_from(void **state UNUSED)
     assert_non_null(strstr(text.data, "\nHTTP_PORT=8081  # environment\n"));
     assert_non_null(strstr(text.data, "\nMETRICS_PORT=9090  # default\n"));
     assert_non_null(strstr(text.data, "\nPOD_SOURCE=static  # default\n"));
-    assert_non_null(
-        strstr(text.data, "\nGATEWAY_RELEASE_GRACE=7s  # environment, no effect in this version\n"));
+    assert_non_null(strstr(text.data, "\nREDIS_POOL_SIZE=7  # environment, no effect in this version\n"));
     assert_non_null(strstr(text.data, "\nLEADER_ELECTION_NAMESPACE=voice  # default\n"));
     assert_non_null(strstr(text.data, "\nCALL_INFO_TTL=2h  # default, raised to LEASE_TTL\n"));
     strbuf_reset(&text);

@@ -100,6 +100,12 @@ static void open__again_gives_the_same_state(void **state)
         assert_int_equal(
             fixture_execute(&f, &(struct command){.type = COMMAND_DRAIN, .drain = {"voice-agent-3", 60000}}),
             0);
+        assert_int_equal(fixture_call(&f, "CA5"), 0);
+        assert_int_equal(
+            fixture_execute(&f, &(struct command){.type = COMMAND_MOVE_CALL,
+                                                  .move = {"CA5", f.result.call.call.pod, 60000, NULL}}),
+            0);
+        assert_true(f.result.outcome == OUTCOME_OK && f.result.move.was_moved);
         assert_int_equal(
             fixture_execute(&f, &(struct command){.type = COMMAND_MERCHANT_SET,
                                                   .merchant_set = {"m1", "{\"tier\":\"standard\"}"}}),

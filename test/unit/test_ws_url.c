@@ -19,20 +19,48 @@ static const struct ws_url_values ordinary = {
     .flow = "v2",
     .call_sid = "CA1",
     .merchant = "",
+    .ticket = "T1",
 };
 
-static void assert_url(const char *url_template, const char *base, const struct ws_url_values *values,
-                       const char *expected)
+static void assert_url_with(bool has_tickets, const char *url_template, const char *base,
+                            const struct ws_url_values *values, const char *expected)
 {
     struct ws_url *url = NULL;
     struct strbuf buf;
 
-    assert_int_equal(ws_url_new(url_template, base, &url), 0);
+    assert_int_equal(ws_url_new(url_template, base, has_tickets, &url), 0);
     strbuf_init(&buf, NULL, WS_URL_MAX);
     ws_url_write(url, values, &buf);
     assert_string_equal(buf.data ? buf.data : "", expected);
     strbuf_release(&buf);
     ws_url_free(url);
+}
+
+static void assert_url(const char *url_template, const char *base, const struct ws_url_values *values,
+                       const char *expected)
+{
+    assert_url_with(false, url_template, base, values, expected);
+}
+
+static void write__ticket_goes_where_the_gateway_looks_for_it(void **state UNUSED)
+{
+    assert_url_with(true, "{base}/ws/pod/{pod}/{template}", "ws://h", &ordinary,
+                    "ws://h/ws/pod/voice-agent-0/T1/order-confirmation");
+    assert_url_with(true, "{base}/ws/pod/{pod}", "ws://h", &ordinary, "ws://h/ws/pod/voice-agent-0/T1");
+    assert_url_with(false, "{base}/ws/pod/{pod}", "ws://h", &ordinary, "ws://h/ws/pod/voice-agent-0");
+}
+
+static void write__ticket_is_written_once_where_the_template_says(void **state UNUSED)
+{
+    assert_url_with(true, "{base}/ws/pod/{pod}/{ticket}/x", "ws://h", &ordinary,
+                    "ws://h/ws/pod/voice-agent-0/T1/x");
+    assert_url_with(true, "{base}/x/{ticket}/ws/pod/{pod}", "ws://h", &ordinary,
+                    "ws://h/x/T1/ws/pod/voice-agent-0");
+}
+
+static void write__url_that_does_not_lead_to_the_gateway_gets_no_ticket(void **state UNUSED)
+{
+    assert_url_with(true, "{base}/agent/{pod}/x", "ws://h", &ordinary, "ws://h/agent/voice-agent-0/x");
 }
 
 static void write__default_template_gives_the_agents_path(void **state UNUSED)
@@ -85,7 +113,7 @@ static void assert_refused(const char *url_template, const char *sentence)
 
     assert_false(api_check_template(url_template, error, sizeof(error)));
     assert_non_null(strstr(error, sentence));
-    assert_int_equal(ws_url_new(url_template, "ws://h", &url), -EINVAL);
+    assert_int_equal(ws_url_new(url_template, "ws://h", false, &url), -EINVAL);
     assert_null(url);
 }
 
@@ -102,7 +130,6 @@ static void check__refuses_what_cannot_be_filled_in(void **state UNUSED)
     assert_refused("{base}/{POD}", "{POD} is not a placeholder");
     assert_refused("{base}/a b", "no spaces");
     assert_refused("{base}/\n", "no spaces");
-    assert_refused("{base}/{ticket}/{pod}", "{ticket} is not supported by this version");
     memset(long_template, 'x', sizeof(long_template));
     long_template[sizeof(long_template) - 1] = '\0';
     assert_refused(long_template, "1 to 1024");
@@ -125,13 +152,16 @@ static void check__takes_the_default(void **state UNUSED)
     char error[256];
 
     assert_true(api_check_template(DEFAULT_TEMPLATE, error, sizeof(error)));
-    assert_true(api_check_template("{base}/x/{call_sid}/{merchant}", error, sizeof(error)));
+    assert_true(api_check_template("{base}/x/{call_sid}/{merchant}/{ticket}", error, sizeof(error)));
 }
 
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(write__default_template_gives_the_agents_path),
+        cmocka_unit_test(write__ticket_goes_where_the_gateway_looks_for_it),
+        cmocka_unit_test(write__ticket_is_written_once_where_the_template_says),
+        cmocka_unit_test(write__url_that_does_not_lead_to_the_gateway_gets_no_ticket),
         cmocka_unit_test(write__every_value_is_percent_encoded),
         cmocka_unit_test(write__a_flow_is_never_written_itself),
         cmocka_unit_test(write__base_is_taken_as_it_is),

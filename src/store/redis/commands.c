@@ -70,28 +70,30 @@ static void refusal_step_read(struct answer *answer, struct refusal_step *step)
     step->by_state[POD_BUSY] = step->pods > out ? step->pods - out : 0;
 }
 
-static void refusal_read(struct operation *operation, struct answer *answer)
+/* NULL after a failure, which the answer knows. */
+static const struct refusal *refusal_read(struct operation *operation, struct answer *answer,
+                                          const char *call_sid, bool *ret_unreadable)
 {
     struct refusal *refusal = arena_alloc(operation->arena, sizeof(*refusal));
     struct slice missing;
     size_t count;
 
-    operation->result->allocate.merchant_unreadable = answer_u64(answer) != 0;
+    *ret_unreadable = answer_u64(answer) != 0;
     missing = answer_slice(answer);
     if (!refusal) {
         answer->err = -ENOMEM;
-        return;
+        return NULL;
     }
     *refusal = (struct refusal){.at_ms = answer_u64(answer)};
     count = answer_u64(answer);
     if (count > answer_left(answer) / 4) {
         answer->err = answer->err ? answer->err : -EIO;
-        return;
+        return NULL;
     }
     refusal->steps = arena_alloc(operation->arena, (count + 1) * sizeof(*refusal->steps));
     if (!refusal->steps) {
         answer->err = -ENOMEM;
-        return;
+        return NULL;
     }
     if (missing.len) {
         struct refusal_step *step = &refusal->steps[refusal->count++];
@@ -102,9 +104,10 @@ static void refusal_read(struct operation *operation, struct answer *answer)
     for (size_t i = 0; i < count; i++)
         refusal_step_read(answer, &refusal->steps[refusal->count++]);
     operation->result->outcome = OUTCOME_NO_PODS;
-    operation->result->allocate.refusal = refusal;
-    if (answer->err == 0)
-        refusals_remember(&operation->store->refusals, operation->command.allocate.call_sid, refusal);
+    if (answer->err)
+        return NULL;
+    refusals_remember(&operation->store->refusals, call_sid, refusal);
+    return refusal;
 }
 
 int allocate_decode(struct operation *operation, const redisReply *reply)
@@ -118,7 +121,8 @@ int allocate_decode(struct operation *operation, const redisReply *reply)
     answer_init(&answer, reply, operation->arena);
     kind = answer_u64(&answer);
     if (kind == 2) {
-        refusal_read(operation, &answer);
+        result->allocate.refusal = refusal_read(operation, &answer, command->allocate.call_sid,
+                                                &result->allocate.merchant_unreadable);
         answer_ended(&answer, answer_left(&answer) / 5, &operation->lost);
         return answer_end(operation, &answer);
     }
@@ -140,6 +144,60 @@ int allocate_decode(struct operation *operation, const redisReply *reply)
     call->address = answer_address(&answer);
     result->allocate.merchant_unreadable = answer_u64(&answer) != 0;
     answer_ended(&answer, answer_left(&answer) / 5, &operation->lost);
+    return answer_end(operation, &answer);
+}
+
+/* MOVE_CALL */
+
+static int move_encode(struct operation *operation, struct args *args)
+{
+    const struct redis_store *store = operation->store;
+    uint64_t aside_ms = operation->command.move.aside_ms;
+
+    args_begin(args, operation, operation->arena, 7 + store->tiers->chain_count);
+    args_add_text(args, store->first_lease);
+    args_add_u64(args, store->call_info_ttl_ms);
+    args_add_u64(args, aside_ms ? aside_ms : store->core.draining_ttl_ms);
+    args_add(args, store->tiers->merchants);
+    args_add_u64(args, store->tiers->chain_count);
+    for (size_t i = 0; i < store->tiers->chain_count; i++)
+        args_add(args, store->tiers->chain[i]);
+    args_add_text(args, operation->command.move.call_sid);
+    args_add_text(args, operation->command.move.from_pod);
+    return 0;
+}
+
+static int move_decode(struct operation *operation, const redisReply *reply)
+{
+    const char *call_sid = operation->command.move.call_sid;
+    struct result *result = operation->result;
+    struct call_info *call = &result->move.call;
+    struct answer answer;
+    uint64_t kind;
+
+    answer_init(&answer, reply, operation->arena);
+    kind = answer_u64(&answer);
+    if (kind == 2) {
+        result->move.refusal = refusal_read(operation, &answer, call_sid, &result->move.merchant_unreadable);
+        return answer_end(operation, &answer);
+    }
+    if (kind == 3) {
+        result->outcome = OUTCOME_NOT_FOUND;
+        answer_ended(&answer, answer_left(&answer) / 5, &operation->lost);
+        return answer_end(operation, &answer);
+    }
+    result->move.was_moved = kind == 0;
+    call->call_sid = arena_strdup(operation->arena, call_sid);
+    call->pod = answer_text(&answer);
+    call->pool = answer_text(&answer);
+    call->merchant_id = answer_text(&answer);
+    call->provider = answer_text(&answer);
+    call->allocated_at_ms = answer_seconds(&answer);
+    call->expires_at_ms = answer_u64(&answer);
+    call->address = answer_address(&answer);
+    result->move.merchant_unreadable = answer_u64(&answer) != 0;
+    if (!call->call_sid)
+        return -ENOMEM;
     return answer_end(operation, &answer);
 }
 
@@ -462,6 +520,7 @@ const struct command_spec *command_spec(enum command_type type)
     static const struct command_spec specs[COMMAND_TYPES] = {
         [COMMAND_ALLOCATE] = {"allocate", allocate_encode, allocate_decode, true},
         [COMMAND_RELEASE] = {"release", release_encode, release_decode, true},
+        [COMMAND_MOVE_CALL] = {"move_call", move_encode, move_decode, true},
         [COMMAND_DRAIN] = {"drain", drain_encode, drain_decode, false},
         [COMMAND_UNDRAIN] = {"undrain", undrain_encode, undrain_decode, false},
         [COMMAND_POD_SEEN] = {"seen", seen_encode, seen_decode, false},

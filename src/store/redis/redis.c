@@ -163,7 +163,8 @@ void operation_answered(void *arg, int err, const redisReply *reply)
     const struct command_spec *spec = command_spec(operation->command.type);
 
     if (err == -EBADMSG && !operation->is_mended &&
-        (operation->command.type == COMMAND_ALLOCATE || command_only_looks(operation->command.type))) {
+        (operation->command.type == COMMAND_ALLOCATE || operation->command.type == COMMAND_MOVE_CALL ||
+         command_only_looks(operation->command.type))) {
         err = operation_retry(operation);
         if (err == 0)
             return;

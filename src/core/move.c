@@ -1,0 +1,42 @@
+#include "core/state.h"
+
+/* Puts the pod aside; a drain that lasts longer already is not cut short. */
+static void put_aside(struct core *core, struct pod *pod, uint64_t aside_ms)
+{
+    uint64_t until_ms = core->now_ms + (aside_ms ? aside_ms : core->settings.draining_ttl_ms);
+
+    if (pod->draining_until_ms < until_ms)
+        pod->draining_until_ms = until_ms;
+    pod_place(core, pod);
+    pod_report(core, pod);
+}
+
+int core_move_call(struct core *core, const struct command *command, struct arena *arena,
+                   struct result *result)
+{
+    struct call *call = call_find_live(core, command->move.call_sid);
+    struct chain chain;
+    struct pod *from;
+    struct pod *to;
+
+    if (!call) {
+        result->outcome = OUTCOME_NOT_FOUND;
+        return 0;
+    }
+    from = call->pod;
+    if (strcmp(from->name, command->move.from_pod) != 0)
+        return call_info(call, arena, &result->move.call);
+    /* First: a pod that is put aside is in no pool, so that the call cannot come back to it. */
+    put_aside(core, from, command->move.aside_ms);
+    to = pod_for_call(core, call->merchant_id, command->move.prefer, &chain,
+                      &result->move.merchant_unreadable);
+    if (!to) {
+        result->outcome = OUTCOME_NO_PODS;
+        return call_refuse(core, call->call_sid, &chain, arena, &result->move.refusal);
+    }
+    assert(to != from);
+    call_move(core, call, to);
+    result->move.was_moved = true;
+    /* Without memory for the answer the call has moved all the same: whoever asks again is told where. */
+    return call_info(call, arena, &result->move.call);
+}

@@ -1,0 +1,488 @@
+#include "gateway/calls.h"
+
+#include <stdlib.h>
+
+#include "base/list.h"
+#include "base/log.h"
+#include "base/map.h"
+
+enum {
+    CALL_ARENA_MAX = 64 * 1024,
+    RENEW_ARENA_MAX = 4 * 1024 * 1024,
+    RENEW_RETRY_MS = 2000,
+    RELEASE_RETRY_MS = 2000,
+    RELEASE_TRIES_MAX = 10,
+};
+
+enum call_phase {
+    CALL_HELD,      /* has connections */
+    CALL_LOOKING,   /* has none: the store is asked when its lease ends */
+    CALL_WAITING,   /* may come back */
+    CALL_CHECKING,  /* has not come back: has anybody renewed it? */
+    CALL_RELEASING, /* too late */
+};
+
+struct held_call {
+    struct calls *calls;
+    struct map_node node;
+    struct list link;     /* among those that are open, or those that wait */
+    struct list due_link; /* to be renewed */
+    enum call_phase phase;
+    unsigned holds;
+    unsigned open;
+    unsigned tries;
+    bool was_open;
+    bool is_unknown;    /* to the store; said once */
+    bool has_come_back; /* while the store was being asked */
+    uint64_t expires_at_ms;
+    uint64_t deadline_ms; /* uv_now */
+    struct ask ask;
+    struct arena arena;
+    char call_sid[CALL_SID_MAX + 1];
+};
+
+struct calls {
+    uv_loop_t *loop;
+    struct calls_settings settings;
+    const struct asker *asker;
+    struct metrics_family *releases;
+    struct map by_sid;
+    struct list open;
+    struct list due;
+    struct list waiting; /* in the order of their deadlines */
+    uv_timer_t wait_timer;
+    uv_timer_t renew_timer;
+    struct ask renew_ask;
+    struct arena renew_arena;
+    size_t renewing; /* how many calls; 0: the store is not being asked */
+    unsigned handles;
+    bool is_leaving;
+    bool is_stopping;
+    void (*stopped)(void *arg);
+    void *stopped_arg;
+};
+
+static void calls_go_if_stopped(struct calls *calls);
+
+static void call_forget(struct held_call *call)
+{
+    struct calls *calls = call->calls;
+
+    assert(call->holds == 0);
+    list_remove(&call->link);
+    list_remove(&call->due_link);
+    map_remove(&calls->by_sid, &call->node);
+    arena_release(&call->arena);
+    free(call);
+    calls_go_if_stopped(calls);
+}
+
+/* Renewing. */
+
+static void calls_renew_due(struct calls *calls);
+
+static void calls_await_renewal(struct calls *calls, uint64_t delay_ms);
+
+static void calls_note_unknown(struct calls *calls, const char *call_sid)
+{
+    struct map_node *node = map_get(&calls->by_sid, call_sid, strlen(call_sid));
+    struct held_call *call = node ? CONTAINER_OF(node, struct held_call, node) : NULL;
+
+    /* It was released, or the store has lost it; its agent's heartbeat may bring it back. */
+    if (!call || call->is_unknown || call->open == 0)
+        return;
+    call->is_unknown = true;
+    log_warn("a call with an open connection is not in the store", log_str("call_sid", call_sid));
+}
+
+static void calls_renewed(void *arg, int err, const struct result *result)
+{
+    struct calls *calls = arg;
+
+    if (err == 0 && result->outcome == OUTCOME_OK) {
+        for (size_t i = 0; i < result->renew.unknown.count; i++)
+            calls_note_unknown(calls, result->renew.unknown.names[i]);
+    } else {
+        log_warn("leases of calls with open connections cannot be renewed",
+                 log_num("calls", (int64_t)calls->renewing),
+                 log_str("error", err < 0 ? strerror(-err) : result->error));
+        calls_await_renewal(calls, min_u64(RENEW_RETRY_MS, calls->settings.lease_ttl_ms / 3));
+    }
+    calls->renewing = 0;
+    arena_reset(&calls->renew_arena);
+    calls_renew_due(calls);
+    calls_go_if_stopped(calls);
+}
+
+/* One question for all that are due, up to SIDS_MAX; the rest follows the answer. */
+static void calls_renew_due(struct calls *calls)
+{
+    const char **sids;
+    struct command command = {.type = COMMAND_RENEW};
+    size_t count = 0;
+    int err = 0;
+
+    if (calls->renewing > 0 || calls->is_stopping || list_is_empty(&calls->due))
+        return;
+    sids = arena_alloc(&calls->renew_arena, SIDS_MAX * sizeof(*sids));
+    while (sids && count < SIDS_MAX && !list_is_empty(&calls->due)) {
+        struct held_call *call = LIST_ENTRY(calls->due.next, struct held_call, due_link);
+
+        sids[count] = arena_strdup(&calls->renew_arena, call->call_sid);
+        if (!sids[count])
+            break;
+        list_remove(&call->due_link);
+        count++;
+    }
+    if (count > 0) {
+        command.renew.call_sids = sids;
+        command.renew.count = count;
+        err = ask_store(calls->asker, &calls->renew_ask, &command, &calls->renew_arena, calls_renewed, calls);
+    }
+    if (count > 0 && err == 0) {
+        calls->renewing = count;
+        return;
+    }
+    arena_reset(&calls->renew_arena);
+    log_warn("leases of calls with open connections cannot be renewed", log_num("calls", (int64_t)count),
+             log_str("error", strerror(err < 0 ? -err : ENOMEM)));
+    calls_await_renewal(calls, min_u64(RENEW_RETRY_MS, calls->settings.lease_ttl_ms / 3));
+}
+
+static void calls_renew_all(uv_timer_t *timer)
+{
+    struct calls *calls = timer->data;
+
+    calls_await_renewal(calls, calls->settings.lease_ttl_ms / 3);
+    LIST_FOR_EACH (link, &calls->open) {
+        struct held_call *call = LIST_ENTRY(link, struct held_call, link);
+
+        list_remove(&call->due_link);
+        list_append(&calls->due, &call->due_link);
+    }
+    calls_renew_due(calls);
+}
+
+static void calls_await_renewal(struct calls *calls, uint64_t delay_ms)
+{
+    if (!calls->is_stopping)
+        (void)uv_timer_start(&calls->renew_timer, calls_renew_all, max_u64(delay_ms, 1), 0);
+}
+
+/* Releasing. */
+
+static void calls_look_at_waiting(uv_timer_t *timer);
+
+static void calls_await_first(struct calls *calls)
+{
+    uint64_t now_ms = uv_now(calls->loop);
+    const struct held_call *first;
+
+    if (calls->is_stopping || list_is_empty(&calls->waiting))
+        return;
+    first = LIST_ENTRY(calls->waiting.next, struct held_call, link);
+    (void)uv_timer_start(&calls->wait_timer, calls_look_at_waiting,
+                         first->deadline_ms > now_ms ? first->deadline_ms - now_ms : 0, 0);
+}
+
+static void call_check(struct held_call *call);
+
+static void call_wait(struct held_call *call, uint64_t delay_ms)
+{
+    struct calls *calls = call->calls;
+    struct list *before = calls->waiting.prev;
+
+    call->phase = CALL_WAITING;
+    if (calls->is_stopping) {
+        call_check(call);
+        return;
+    }
+    call->deadline_ms = uv_now(calls->loop) + delay_ms;
+    /* Nearly always the last: all but those that are tried again wait equally long. */
+    while (before != &calls->waiting &&
+           LIST_ENTRY(before, struct held_call, link)->deadline_ms > call->deadline_ms)
+        before = before->prev;
+    list_append(before->next, &call->link);
+    calls_await_first(calls);
+}
+
+static void call_try_again(struct held_call *call, int err)
+{
+    call->tries++;
+    if (call->calls->is_stopping || call->tries >= RELEASE_TRIES_MAX) {
+        log_warn("a call whose connection has closed cannot be released: its lease will end it",
+                 log_str("call_sid", call->call_sid), log_str("error", strerror(-err)));
+        call_forget(call);
+        return;
+    }
+    call_wait(call, RELEASE_RETRY_MS);
+}
+
+static void call_released(void *arg, int err, const struct result *result)
+{
+    struct held_call *call = arg;
+    const struct call_info *info;
+
+    if (err < 0) {
+        call_try_again(call, err);
+        return;
+    }
+    if (result->outcome == OUTCOME_OK) {
+        info = &result->release.call;
+        metrics_add(metrics_series(call->calls->releases, (const char *const[]){info->pool, "success"}), 1);
+        log_info("call released", log_str("call_sid", call->call_sid), log_str("pod", info->pod),
+                 log_str("pool", info->pool), log_str("released_to", result->release.released_to),
+                 log_str("reason", "its connection has closed"));
+    }
+    call_forget(call);
+}
+
+static int call_ask(struct held_call *call, const struct command *command, store_done_fn done)
+{
+    arena_reset(&call->arena);
+    return ask_store(call->calls->asker, &call->ask, command, &call->arena, done, call);
+}
+
+static void call_release(struct held_call *call)
+{
+    struct command command = {.type = COMMAND_RELEASE, .release = {.call_sid = call->call_sid}};
+    int err;
+
+    call->phase = CALL_RELEASING;
+    err = call_ask(call, &command, call_released);
+    if (err < 0)
+        call_try_again(call, err);
+}
+
+static void call_look(struct held_call *call);
+
+/* The store was asked while the call came back. True: it is dealt with. */
+static bool call_has_come_back(struct held_call *call)
+{
+    if (call->holds > 0) {
+        call->phase = CALL_HELD;
+        return true;
+    }
+    if (call->has_come_back) {
+        call_look(call);
+        return true;
+    }
+    return false;
+}
+
+static void call_checked(void *arg, int err, const struct result *result)
+{
+    struct held_call *call = arg;
+
+    if (call_has_come_back(call))
+        return;
+    if (err < 0) {
+        call_try_again(call, err);
+    } else if (result->outcome != OUTCOME_OK) {
+        call_forget(call);
+    } else if (call->expires_at_ms > 0 && result->call.call.expires_at_ms != call->expires_at_ms) {
+        log_info("call not released: somebody else keeps it alive", log_str("call_sid", call->call_sid),
+                 log_str("pod", result->call.call.pod));
+        call_forget(call);
+    } else {
+        call_release(call);
+    }
+}
+
+static void call_check(struct held_call *call)
+{
+    struct command command = {.type = COMMAND_CALL, .call = {.call_sid = call->call_sid}};
+    int err;
+
+    list_remove(&call->link);
+    call->phase = CALL_CHECKING;
+    call->has_come_back = false;
+    err = call_ask(call, &command, call_checked);
+    if (err < 0)
+        call_try_again(call, err);
+}
+
+static void call_looked(void *arg, int err, const struct result *result)
+{
+    struct held_call *call = arg;
+
+    if (call_has_come_back(call))
+        return;
+    if (err == 0 && result->outcome != OUTCOME_OK) {
+        call_forget(call); /* released by its agent or by the provider's callback */
+        return;
+    }
+    call->expires_at_ms = err == 0 ? result->call.call.expires_at_ms : 0;
+    call_wait(call, call->calls->settings.release_grace_ms);
+}
+
+static void call_look(struct held_call *call)
+{
+    struct command command = {.type = COMMAND_CALL, .call = {.call_sid = call->call_sid}};
+
+    call->phase = CALL_LOOKING;
+    call->has_come_back = false;
+    call->expires_at_ms = 0;
+    if (call_ask(call, &command, call_looked) < 0)
+        call_wait(call, call->calls->settings.release_grace_ms);
+}
+
+static void calls_look_at_waiting(uv_timer_t *timer)
+{
+    struct calls *calls = timer->data;
+    uint64_t now_ms = uv_now(calls->loop);
+
+    while (!list_is_empty(&calls->waiting)) {
+        struct held_call *first = LIST_ENTRY(calls->waiting.next, struct held_call, link);
+
+        if (first->deadline_ms > now_ms)
+            break;
+        call_check(first);
+    }
+    calls_await_first(calls);
+}
+
+/* Holding. */
+
+int calls_hold(struct calls *calls, const char *call_sid, struct held_call **ret_call)
+{
+    struct map_node *node = map_get(&calls->by_sid, call_sid, strlen(call_sid));
+    struct held_call *call = node ? CONTAINER_OF(node, struct held_call, node) : NULL;
+
+    if (call && call->phase == CALL_RELEASING)
+        return -EALREADY;
+    if (!call) {
+        if (map_reserve(&calls->by_sid) < 0)
+            return -ENOMEM;
+        call = calloc(1, sizeof(*call));
+        if (!call)
+            return -ENOMEM;
+        call->calls = calls;
+        list_init(&call->link);
+        list_init(&call->due_link);
+        arena_init(&call->arena, CALL_ARENA_MAX);
+        assert(strlen(call_sid) <= CALL_SID_MAX);
+        memcpy(call->call_sid, call_sid, strlen(call_sid) + 1);
+        map_put(&calls->by_sid, &call->node, call->call_sid, strlen(call->call_sid));
+    }
+    if (call->phase == CALL_WAITING) {
+        list_remove(&call->link);
+        call->phase = CALL_HELD;
+    }
+    call->has_come_back = true;
+    call->tries = 0;
+    call->holds++;
+    *ret_call = call;
+    return 0;
+}
+
+void calls_opened(struct held_call *call)
+{
+    struct calls *calls = call->calls;
+
+    call->was_open = true;
+    call->is_unknown = false;
+    if (call->open++ == 0)
+        list_append(&calls->open, &call->link);
+    list_remove(&call->due_link);
+    list_append(&calls->due, &call->due_link);
+    calls_renew_due(calls);
+}
+
+bool calls_is_open(const struct held_call *call)
+{
+    return call->open > 0;
+}
+
+void calls_drop(struct held_call *call, bool was_open)
+{
+    assert(call->holds > 0);
+    assert(!was_open || call->open > 0);
+    call->holds--;
+    if (was_open && --call->open == 0) {
+        list_remove(&call->link);
+        list_remove(&call->due_link);
+    }
+    if (call->holds > 0 || call->phase != CALL_HELD)
+        return; /* the answer that is under way goes on from here */
+    if (!call->was_open || call->calls->is_leaving)
+        call_forget(call);
+    else
+        call_look(call);
+}
+
+/* Building up and taking down. */
+
+int calls_new(uv_loop_t *loop, const struct calls_settings *settings, const struct asker *asker,
+              struct metrics *metrics, struct calls **ret_calls)
+{
+    static const char *const labels[] = {"pool", "status"};
+    struct calls *calls = calloc(1, sizeof(*calls));
+
+    if (!calls)
+        return -ENOMEM;
+    calls->releases =
+        metrics_family(metrics, METRICS_COUNTER, "smart_router_releases_total",
+                       "Releases asked for, by the pool that the pod came from.", labels, 2, NULL, 0);
+    if (!calls->releases) {
+        free(calls);
+        return -ENOMEM;
+    }
+    calls->loop = loop;
+    calls->settings = *settings;
+    calls->asker = asker;
+    map_init(&calls->by_sid);
+    list_init(&calls->open);
+    list_init(&calls->due);
+    list_init(&calls->waiting);
+    arena_init(&calls->renew_arena, RENEW_ARENA_MAX);
+    (void)uv_timer_init(loop, &calls->wait_timer);
+    (void)uv_timer_init(loop, &calls->renew_timer);
+    calls->wait_timer.data = calls;
+    calls->renew_timer.data = calls;
+    calls->handles = 2;
+    calls_await_renewal(calls, settings->lease_ttl_ms / 3);
+    *ret_calls = calls;
+    return 0;
+}
+
+static void calls_handle_closed(uv_handle_t *handle)
+{
+    struct calls *calls = handle->data;
+    void (*stopped)(void *arg) = calls->stopped;
+    void *arg = calls->stopped_arg;
+
+    if (--calls->handles > 0)
+        return;
+    map_release(&calls->by_sid);
+    arena_release(&calls->renew_arena);
+    free(calls);
+    stopped(arg);
+}
+
+static void calls_go_if_stopped(struct calls *calls)
+{
+    if (!calls->is_stopping || calls->by_sid.count > 0 || calls->renewing > 0 ||
+        uv_is_closing((uv_handle_t *)&calls->wait_timer))
+        return;
+    uv_close((uv_handle_t *)&calls->wait_timer, calls_handle_closed);
+    uv_close((uv_handle_t *)&calls->renew_timer, calls_handle_closed);
+}
+
+void calls_leave(struct calls *calls)
+{
+    calls->is_leaving = true;
+}
+
+void calls_stop(struct calls *calls, void (*stopped)(void *arg), void *arg)
+{
+    assert(calls->is_leaving && !calls->is_stopping);
+    calls->is_stopping = true;
+    calls->stopped = stopped;
+    calls->stopped_arg = arg;
+    (void)uv_timer_stop(&calls->wait_timer);
+    (void)uv_timer_stop(&calls->renew_timer);
+    while (!list_is_empty(&calls->waiting))
+        call_check(LIST_ENTRY(calls->waiting.next, struct held_call, link));
+    calls_go_if_stopped(calls);
+}

@@ -1,0 +1,225 @@
+#include "gateway/connect.h"
+
+#include <netdb.h>
+#include <stdio.h>
+#include <stdlib.h>
+
+#include "core/names.h"
+
+enum { CONNECT_TRIES_MAX = 4 }; /* addresses of one name */
+
+struct connecting {
+    uv_loop_t *loop;
+    uv_timer_t timer;
+    uv_getaddrinfo_t lookup;
+    uv_connect_t connect;
+    uv_tcp_t *tcp;
+    struct sockaddr_storage addresses[CONNECT_TRIES_MAX];
+    size_t count;
+    size_t next;
+    bool is_looking;
+    bool is_over; /* the outcome is known; what is under way must still come back */
+    bool is_timer_closed;
+    int err;
+    connect_done_fn done;
+    void *arg;
+};
+
+/* Splits it into host and port. 0 or -EINVAL. */
+static int address_split(const char *address, uint16_t default_port, char host[ADDRESS_MAX + 1],
+                         uint16_t *ret_port)
+{
+    const char *host_at = address;
+    const char *colon = strrchr(address, ':');
+    size_t host_len = strlen(address);
+    unsigned long port = default_port;
+    char *end;
+
+    if (address[0] == '[') {
+        const char *bracket = strchr(address, ']');
+
+        if (!bracket || (bracket[1] != '\0' && bracket[1] != ':'))
+            return -EINVAL;
+        host_at = address + 1;
+        host_len = (size_t)(bracket - host_at);
+        colon = bracket[1] == ':' ? bracket + 1 : NULL;
+    } else if (colon && strchr(address, ':') != colon) {
+        colon = NULL; /* an IPv6 address without brackets has no port */
+    } else if (colon) {
+        host_len = (size_t)(colon - address);
+    }
+    if (colon) {
+        port = strtoul(colon + 1, &end, 10);
+        if (colon[1] < '0' || colon[1] > '9' || *end || port == 0 || port > 65535)
+            return -EINVAL;
+    }
+    if (host_len == 0 || host_len > ADDRESS_MAX)
+        return -EINVAL;
+    memcpy(host, host_at, host_len);
+    host[host_len] = '\0';
+    *ret_port = (uint16_t)port;
+    return 0;
+}
+
+static void connect_finish(struct connecting *connecting)
+{
+    connect_done_fn done = connecting->done;
+    void *arg = connecting->arg;
+    int err = connecting->err;
+    uv_tcp_t *tcp = connecting->tcp;
+
+    if (connecting->is_looking || !connecting->is_timer_closed || (err && tcp))
+        return;
+    free(connecting);
+    done(arg, err, tcp);
+}
+
+static void connect_timer_closed(uv_handle_t *handle)
+{
+    struct connecting *connecting = handle->data;
+
+    connecting->is_timer_closed = true;
+    connect_finish(connecting);
+}
+
+static void connect_next(struct connecting *connecting);
+
+static void connect_tcp_closed(uv_handle_t *handle)
+{
+    struct connecting *connecting = handle->data;
+
+    free(handle);
+    connecting->tcp = NULL;
+    if (connecting->is_over)
+        connect_finish(connecting);
+    else
+        connect_next(connecting);
+}
+
+/* The outcome is known; closes what is left, and `done` runs when all of it is. */
+static void connect_over(struct connecting *connecting, int err)
+{
+    if (connecting->is_over)
+        return;
+    connecting->is_over = true;
+    connecting->err = err;
+    if (connecting->is_looking)
+        (void)uv_cancel((uv_req_t *)&connecting->lookup); /* its callback comes all the same */
+    if (err && connecting->tcp && !uv_is_closing((uv_handle_t *)connecting->tcp))
+        uv_close((uv_handle_t *)connecting->tcp, connect_tcp_closed);
+    uv_close((uv_handle_t *)&connecting->timer, connect_timer_closed);
+}
+
+static void connect_connected(uv_connect_t *connect, int status)
+{
+    struct connecting *connecting = CONTAINER_OF(connect, struct connecting, connect);
+
+    if (connecting->is_over || status == UV_ECANCELED)
+        return;
+    if (status == 0) {
+        connect_over(connecting, 0);
+        return;
+    }
+    connecting->err = status;
+    if (connecting->next == connecting->count)
+        connect_over(connecting, status);
+    else
+        uv_close((uv_handle_t *)connecting->tcp, connect_tcp_closed);
+}
+
+static void connect_next(struct connecting *connecting)
+{
+    const struct sockaddr *address;
+    int err = -ENOMEM;
+
+    assert(connecting->next < connecting->count);
+    address = (const struct sockaddr *)&connecting->addresses[connecting->next++];
+    connecting->tcp = malloc(sizeof(*connecting->tcp));
+    if (connecting->tcp) {
+        err = uv_tcp_init(connecting->loop, connecting->tcp);
+        connecting->tcp->data = connecting;
+        if (err) {
+            free(connecting->tcp);
+            connecting->tcp = NULL;
+        } else {
+            err = uv_tcp_connect(&connecting->connect, connecting->tcp, address, connect_connected);
+        }
+    }
+    if (err)
+        connect_over(connecting, err);
+}
+
+static void connect_looked_up(uv_getaddrinfo_t *lookup, int status, struct addrinfo *found)
+{
+    struct connecting *connecting = CONTAINER_OF(lookup, struct connecting, lookup);
+
+    connecting->is_looking = false;
+    for (const struct addrinfo *info = found; info && connecting->count < CONNECT_TRIES_MAX;
+         info = info->ai_next)
+        if (info->ai_addrlen <= sizeof(connecting->addresses[0]))
+            memcpy(&connecting->addresses[connecting->count++], info->ai_addr, info->ai_addrlen);
+    uv_freeaddrinfo(found);
+    if (connecting->is_over)
+        connect_finish(connecting);
+    else if (status || connecting->count == 0)
+        connect_over(connecting, status ? status : UV_EAI_NONAME);
+    else
+        connect_next(connecting);
+}
+
+static void connect_timed_out(uv_timer_t *timer)
+{
+    connect_over(timer->data, -ETIMEDOUT);
+}
+
+void connect_cancel(struct connecting *connecting)
+{
+    connect_over(connecting, -ECANCELED);
+}
+
+static int connect_begin(struct connecting *connecting, const char *host, uint16_t port)
+{
+    static const struct addrinfo hints = {.ai_family = AF_UNSPEC, .ai_socktype = SOCK_STREAM};
+    struct sockaddr_storage *address = &connecting->addresses[0];
+    char service[8];
+    int err;
+
+    if (uv_ip4_addr(host, port, (struct sockaddr_in *)address) == 0 ||
+        uv_ip6_addr(host, port, (struct sockaddr_in6 *)address) == 0) {
+        connecting->count = 1;
+        connect_next(connecting);
+        return 0;
+    }
+    snprintf(service, sizeof(service), "%u", port);
+    err = uv_getaddrinfo(connecting->loop, &connecting->lookup, connect_looked_up, host, service, &hints);
+    if (err == 0)
+        connecting->is_looking = true;
+    return err;
+}
+
+int connect_start(uv_loop_t *loop, const char *address, uint16_t default_port, uint64_t timeout_ms,
+                  connect_done_fn done, void *arg, struct connecting **ret_connecting)
+{
+    struct connecting *connecting;
+    char host[ADDRESS_MAX + 1];
+    uint16_t port;
+    int err = address_split(address, default_port, host, &port);
+
+    if (err < 0)
+        return err;
+    connecting = calloc(1, sizeof(*connecting));
+    if (!connecting)
+        return -ENOMEM;
+    connecting->loop = loop;
+    connecting->done = done;
+    connecting->arg = arg;
+    err = uv_timer_init(loop, &connecting->timer);
+    assert(err == 0); /* it never fails */
+    connecting->timer.data = connecting;
+    (void)uv_timer_start(&connecting->timer, connect_timed_out, timeout_ms, 0);
+    err = connect_begin(connecting, host, port);
+    if (err)
+        connect_over(connecting, err);
+    *ret_connecting = connecting;
+    return 0;
+}

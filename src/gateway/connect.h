@@ -1,0 +1,28 @@
+/*
+ * connect.h - a connection to an address: host:port, [v6]:port or host.
+ *
+ * A host that is no IP address is looked up, and its addresses are tried in turn; the time limit is for all.
+ */
+#ifndef GATEWAY_CONNECT_H
+#define GATEWAY_CONNECT_H
+
+#include <uv.h>
+
+#include "base/base.h"
+
+struct connecting; /* opaque: see connect.c */
+
+/*
+ * `err` 0: `tcp` is connected and the caller's to uv_close and free(). Else `tcp` is NULL: -ETIMEDOUT,
+ * -ECONNREFUSED, or whatever else the network or the lookup said (a code of libuv).
+ */
+typedef void (*connect_done_fn)(void *arg, int err, uv_tcp_t *tcp);
+
+/* 0; -EINVAL: that is no address; -ENOMEM. Copies `address`. */
+int connect_start(uv_loop_t *loop, const char *address, uint16_t default_port, uint64_t timeout_ms,
+                  connect_done_fn done, void *arg, struct connecting **ret_connecting) MUST_CHECK;
+
+/* Ends it early: `done` runs with -ECANCELED, later. Not after `done`. */
+void connect_cancel(struct connecting *connecting);
+
+#endif

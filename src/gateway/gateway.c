@@ -1,0 +1,144 @@
+#include "gateway/gateway.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+
+#include "base/clock.h"
+#include "gateway/gateway_internal.h"
+#include "gateway/ticket.h"
+
+_Static_assert((int)GATEWAY_TICKET_SIZE > (int)TICKET_MAX, "a ticket must fit");
+
+/* Splits it at commas. The number of secrets, or -EINVAL: too many, or an empty one. */
+static int split_secret(const char *text, struct slice secrets[GATEWAY_SECRETS_MAX])
+{
+    int count = 0;
+
+    if (!text[0])
+        return 0;
+    for (;;) {
+        size_t len = strcspn(text, ",");
+
+        if (len == 0 || count == GATEWAY_SECRETS_MAX)
+            return -EINVAL;
+        secrets[count++] = (struct slice){text, len};
+        if (!text[len])
+            return count;
+        text += len + 1;
+    }
+}
+
+bool gateway_check_secret(const char *secret, char *error, size_t error_size)
+{
+    struct slice secrets[GATEWAY_SECRETS_MAX];
+
+    if (split_secret(secret, secrets) >= 0)
+        return true;
+    snprintf(error, error_size, "must be one secret, or two that are separated by a comma");
+    return false;
+}
+
+int gateway_new(uv_loop_t *loop, const struct gateway_settings *settings, struct store *store,
+                struct metrics *metrics, struct gateway **ret_gateway)
+{
+    const struct calls_settings calls = {.lease_ttl_ms = settings->lease_ttl_ms,
+                                         .release_grace_ms = settings->release_grace_ms};
+    struct gateway *gateway = calloc(1, sizeof(*gateway));
+    int count;
+    int err;
+
+    assert(settings->connect_timeout_ms > 0 && settings->idle_timeout_ms > 0);
+    if (!gateway)
+        return -ENOMEM;
+    gateway->loop = loop;
+    gateway->settings = *settings;
+    list_init(&gateway->openings);
+    list_init(&gateway->carried);
+    count = split_secret(settings->secret, gateway->secrets);
+    err = count < 0 ? count : asker_init(&gateway->asker, store, metrics);
+    if (err == 0)
+        err = gateway_count_in(&gateway->metrics, metrics);
+    if (err == 0)
+        err = calls_new(loop, &calls, &gateway->asker, metrics, &gateway->calls);
+    if (err < 0) {
+        free(gateway);
+        return err;
+    }
+    gateway->secret_count = (size_t)count;
+    *ret_gateway = gateway;
+    return 0;
+}
+
+struct gateway *gateway_free(struct gateway *gateway)
+{
+    if (!gateway)
+        return NULL;
+    assert(!gateway->calls && gateway->opening_count == 0 && gateway->carried_count == 0);
+    free(gateway);
+    return NULL;
+}
+
+static void gateway_asked(struct http_request *request, void *arg)
+{
+    opening_start(arg, request);
+}
+
+int gateway_serve(struct gateway *gateway, struct http_server *server)
+{
+    int err = http_server_route(server, "GET", "/ws/pod/{pod}", gateway_asked, gateway);
+
+    return err < 0 ? err
+                   : http_server_route(server, "GET", "/ws/pod/{pod}/{rest...}", gateway_asked, gateway);
+}
+
+void gateway_make_ticket(void *arg, const char *call_sid, const char *pod, char ticket[GATEWAY_TICKET_SIZE])
+{
+    const struct gateway *gateway = arg;
+    uint64_t expiry_ms = clock_wall_ms() + gateway->settings.ticket_ttl_ms;
+
+    /* Without memory the URL has no ticket, and the gateway refuses it. */
+    if (gateway->secret_count == 0 ||
+        ticket_make(gateway->secrets[0], call_sid, pod, expiry_ms / 1000, ticket) < 0)
+        ticket[0] = '\0';
+}
+
+size_t gateway_connections(const struct gateway *gateway)
+{
+    return gateway->carried_count;
+}
+
+void gateway_drain(struct gateway *gateway)
+{
+    gateway->is_draining = true;
+}
+
+static void gateway_calls_stopped(void *arg)
+{
+    struct gateway *gateway = arg;
+
+    gateway->calls = NULL;
+    gateway->stopped(gateway->stopped_arg);
+}
+
+void gateway_lost_one(struct gateway *gateway)
+{
+    if (!gateway->is_stopping || gateway->is_stopping_calls || gateway->opening_count > 0 ||
+        gateway->carried_count > 0)
+        return;
+    gateway->is_stopping_calls = true;
+    calls_stop(gateway->calls, gateway_calls_stopped, gateway);
+}
+
+void gateway_stop(struct gateway *gateway, void (*stopped)(void *arg), void *arg)
+{
+    assert(!gateway->is_stopping);
+    gateway->is_stopping = true;
+    gateway->stopped = stopped;
+    gateway->stopped_arg = arg;
+    calls_leave(gateway->calls);
+    LIST_FOR_EACH (link, &gateway->openings) {
+        opening_abort(opening_of(link));
+    }
+    carried_cut_all(gateway);
+    gateway_lost_one(gateway);
+}

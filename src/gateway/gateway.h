@@ -1,0 +1,74 @@
+/*
+ * gateway.h - carries WebSocket connections of calls to their pods.
+ *
+ * GET /ws/pod/{pod}/{rest} with an Upgrade is opened at the pod that has the call, as /{rest}; once the pod
+ * has agreed, bytes go both ways without anybody looking at them. With secrets the path is
+ * /ws/pod/{pod}/{ticket}/{rest}: the ticket names the call, and the pod does not get to see it. Without,
+ * the call is the newest live one of the pod.
+ *
+ * While a call has a connection its lease is renewed; some time after the last one has closed it is released.
+ * A pod that cannot be reached is put aside and its call moves to another one, before the client has seen
+ * anything.
+ *
+ * What is refused gets a JSON error: 426 no upgrade, 400 not a WebSocket or with a body, 403 bad or expired
+ * ticket, 404 unknown pod, 409 the pod has no live call (or the ticket's call has ended), 502 the pod does
+ * not answer as it should, 504 it does not answer in time, 503 the pod is draining and has no such call, no
+ * pod is free, the store is out of reach, there are too many connections, or the router is stopping.
+ *
+ * Meets the rest of the router only in the store. Loop thread only.
+ */
+#ifndef GATEWAY_GATEWAY_H
+#define GATEWAY_GATEWAY_H
+
+#include "http/http.h"
+#include "metrics/metrics.h"
+#include "store/store.h"
+
+struct gateway; /* opaque: see gateway_internal.h */
+
+enum {
+    GATEWAY_SECRETS_MAX = 2,
+    GATEWAY_TICKET_SIZE = 208, /* with its NUL */
+};
+
+/* Strings are borrowed and must stay. */
+struct gateway_settings {
+    const char *secret;          /* "" if none; two are separated by a comma: the first signs, both verify */
+    uint16_t agent_port;         /* for addresses that name none */
+    uint64_t lease_ttl_ms;       /* leases are renewed every third of it */
+    uint64_t ticket_ttl_ms;      /* how long a ticket is good */
+    uint64_t release_grace_ms;   /* from the last close of a call to its release */
+    uint64_t idle_timeout_ms;    /* without a byte in either direction */
+    uint64_t connect_timeout_ms; /* to reach a pod; it may take five times as long to answer */
+    size_t max_connections;      /* open or being opened */
+};
+
+/* Is GATEWAY_SECRET one that can be used? False, with a sentence in `error`. "" is fine: no tickets. */
+bool gateway_check_secret(const char *secret, char *error, size_t error_size);
+
+int gateway_new(uv_loop_t *loop, const struct gateway_settings *settings, struct store *store,
+                struct metrics *metrics, struct gateway **ret_gateway) MUST_CHECK;
+
+/* Adds the routes to `server`. */
+int gateway_serve(struct gateway *gateway, struct http_server *server) MUST_CHECK;
+
+/* A ticket for the call on the pod, good from now on; "" if there are no secrets. `arg` is the gateway. */
+void gateway_make_ticket(void *arg, const char *call_sid, const char *pod, char ticket[GATEWAY_TICKET_SIZE]);
+
+/* Connections that are open now. */
+size_t gateway_connections(const struct gateway *gateway);
+
+/* From now on nothing is opened any more. What is open stays. */
+void gateway_drain(struct gateway *gateway);
+
+/*
+ * Refuses what is being opened, cuts what is open, and releases the calls that closed a moment ago; then
+ * calls `stopped`, later. Calls that were cut keep their pods: they may come back to another router. Before
+ * the store is closed. Requests that still come are refused.
+ */
+void gateway_stop(struct gateway *gateway, void (*stopped)(void *arg), void *arg);
+
+/* After gateway_stop has finished and the server is closed. Accepts NULL; always returns NULL. */
+struct gateway *gateway_free(struct gateway *gateway);
+
+#endif

@@ -1,0 +1,97 @@
+/*
+ * gateway_internal.h - what the files of this room share: the gateway itself, and how it counts.
+ */
+#ifndef GATEWAY_GATEWAY_INTERNAL_H
+#define GATEWAY_GATEWAY_INTERNAL_H
+
+#include "base/list.h"
+#include "gateway/ask.h"
+#include "gateway/calls.h"
+#include "gateway/gateway.h"
+#include "gateway/tunnel.h"
+
+/* Why a connection was refused; a label of the metrics. */
+enum refusal_reason {
+    REFUSED_REQUEST, /* no upgrade, no WebSocket */
+    REFUSED_TICKET,
+    REFUSED_EXPIRED,
+    REFUSED_UNKNOWN_POD,
+    REFUSED_NO_CALL,
+    REFUSED_DRAINING,
+    REFUSED_TOO_MANY,
+    REFUSED_STOPPING,
+    REFUSED_STORE,
+    REFUSED_NO_PODS,
+    REFUSED_NO_ADDRESS,
+    REFUSED_UNREACHABLE,
+    REFUSED_BY_POD,
+    REFUSED_BAD_ANSWER,
+    REFUSED_NO_ANSWER,
+    REFUSED_CLIENT_GONE,
+    REFUSED_NO_MEMORY,
+    REFUSED_REASONS,
+};
+
+enum connect_failure {
+    CONNECT_REFUSED,
+    CONNECT_TIMED_OUT,
+    CONNECT_FAILED,
+    CONNECT_FAILURES,
+};
+
+struct gateway_metrics {
+    struct metrics_series *connections;
+    struct metrics_series *opened;
+    struct metrics_series *to_pod;
+    struct metrics_series *to_client;
+    struct metrics_series *refusals[REFUSED_REASONS];
+    struct metrics_series *failures[CONNECT_FAILURES];
+    struct metrics_series *moves[2]; /* moved; no pod was free */
+    struct metrics_series *ends[TUNNEL_ENDS];
+    struct metrics_series *durations;
+};
+
+struct gateway {
+    uv_loop_t *loop;
+    struct gateway_settings settings;
+    struct slice secrets[GATEWAY_SECRETS_MAX];
+    size_t secret_count;
+    struct asker asker;
+    struct gateway_metrics metrics;
+    struct calls *calls;
+    struct list openings; /* handshakes under way */
+    size_t opening_count;
+    struct list carried; /* connections that are open */
+    size_t carried_count;
+    bool is_draining;
+    bool is_stopping;
+    bool is_stopping_calls;
+    void (*stopped)(void *arg);
+    void *stopped_arg;
+    char scratch[TUNNEL_BUFFER];
+};
+
+/* instruments.c. 0 or -ENOMEM. */
+int gateway_count_in(struct gateway_metrics *count, struct metrics *metrics) MUST_CHECK;
+const char *refusal_reason_name(enum refusal_reason reason);
+
+/* opening.c: one handshake, from the client's request to the connection that is carried. */
+void opening_start(struct gateway *gateway, struct http_request *request);
+struct opening *opening_of(struct list *link);
+/* Answers it with 503 as soon as what is under way has come back. */
+void opening_abort(struct opening *opening);
+
+/* carried.c: one open connection. Takes both sockets and the hold of the call; on -ENOMEM it has not. */
+struct carried_names {
+    const char *call_sid;
+    const char *pod;
+    const char *request_id;
+};
+int carried_start(struct gateway *gateway, const struct carried_names *names, struct held_call *call,
+                  uv_tcp_t *client, uv_tcp_t *pod, struct slice to_client, struct slice to_pod) MUST_CHECK;
+void carried_cut_all(struct gateway *gateway);
+
+/* A handshake or a connection is gone: goes on with stopping, if that is under way. */
+void gateway_lost_one(struct gateway *gateway);
+
+#endif

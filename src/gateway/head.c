@@ -1,0 +1,292 @@
+#include "gateway/head.h"
+
+bool head_word_equals(struct slice text, const char *word)
+{
+    return text.len == strlen(word) && strncasecmp(text.data, word, text.len) == 0;
+}
+
+/* What RFC 9110 calls hop-by-hop, and what frames a body. */
+static bool is_for_one_hop(struct slice name)
+{
+    static const char *const names[] = {
+        "connection",          "upgrade", "keep-alive", "proxy-connection",  "proxy-authenticate",
+        "proxy-authorization", "te",      "trailer",    "transfer-encoding", "content-length"};
+
+    for (size_t i = 0; i < ARRAY_LEN(names); i++)
+        if (head_word_equals(name, names[i]))
+            return true;
+    return false;
+}
+
+/* Takes the next element of a list that is separated by commas. */
+static bool next_element(struct slice *list, struct slice *ret_element)
+{
+    const char *comma;
+    struct slice element;
+
+    if (list->len == 0)
+        return false;
+    comma = memchr(list->data, ',', list->len);
+    element = (struct slice){list->data, comma ? (size_t)(comma - list->data) : list->len};
+    list->data += element.len + (comma != NULL);
+    list->len -= element.len + (comma != NULL);
+    while (element.len > 0 && (element.data[0] == ' ' || element.data[0] == '\t')) {
+        element.data++;
+        element.len--;
+    }
+    while (element.len > 0 && (element.data[element.len - 1] == ' ' || element.data[element.len - 1] == '\t'))
+        element.len--;
+    *ret_element = element;
+    return true;
+}
+
+/* Has the client named this header in Connection, as one that is not to be passed on? */
+static bool is_named_in_connection(const struct http_request *request, struct slice name)
+{
+    for (size_t i = 0; i < http_request_header_count(request); i++) {
+        struct slice header, value, element;
+
+        http_request_header_at(request, i, &header, &value);
+        if (!head_word_equals(header, "connection"))
+            continue;
+        while (next_element(&value, &element))
+            if (element.len == name.len && strncasecmp(element.data, name.data, name.len) == 0)
+                return true;
+    }
+    return false;
+}
+
+static void append_header(struct strbuf *buf, const char *name, struct slice value)
+{
+    strbuf_append_str(buf, name);
+    strbuf_append(buf, ": ", 2);
+    strbuf_append(buf, value.data, value.len);
+    strbuf_append(buf, "\r\n", 2);
+}
+
+static bool is_replaced(struct slice name)
+{
+    static const char *const names[] = {
+        "host", "x-request-id", "x-forwarded-for", "x-forwarded-host", "x-forwarded-proto", "expect"};
+
+    for (size_t i = 0; i < ARRAY_LEN(names); i++)
+        if (head_word_equals(name, names[i]))
+            return true;
+    return false;
+}
+
+/* The addresses that proxies before us have written, and our own peer's. */
+static void append_forwarded_for(const struct http_request *request, struct strbuf *buf)
+{
+    bool is_first = true;
+
+    strbuf_append_str(buf, "X-Forwarded-For: ");
+    for (size_t i = 0; i < http_request_header_count(request); i++) {
+        struct slice name, value;
+
+        http_request_header_at(request, i, &name, &value);
+        if (!head_word_equals(name, "x-forwarded-for") || value.len == 0)
+            continue;
+        if (!is_first)
+            strbuf_append(buf, ", ", 2);
+        strbuf_append(buf, value.data, value.len);
+        is_first = false;
+    }
+    if (!is_first)
+        strbuf_append(buf, ", ", 2);
+    strbuf_append_str(buf, http_request_peer(request));
+    strbuf_append(buf, "\r\n", 2);
+}
+
+void head_write_request(const struct http_request *request, struct slice path, struct strbuf *buf)
+{
+    struct slice query = http_request_query(request);
+    struct slice host = http_request_header(request, "host");
+    struct slice proto = http_request_header(request, "x-forwarded-proto");
+    struct slice forwarded_host = http_request_header(request, "x-forwarded-host");
+
+    strbuf_append_str(buf, "GET ");
+    strbuf_append(buf, path.data, path.len);
+    if (query.len > 0) {
+        strbuf_append_char(buf, '?');
+        strbuf_append(buf, query.data, query.len);
+    }
+    strbuf_append_str(buf, " HTTP/1.1\r\n");
+    append_header(buf, "Host", host.data ? host : SLICE(""));
+    for (size_t i = 0; i < http_request_header_count(request); i++) {
+        struct slice name, value;
+
+        http_request_header_at(request, i, &name, &value);
+        if (is_for_one_hop(name) || is_replaced(name) || is_named_in_connection(request, name))
+            continue;
+        strbuf_append(buf, name.data, name.len);
+        strbuf_append(buf, ": ", 2);
+        strbuf_append(buf, value.data, value.len);
+        strbuf_append(buf, "\r\n", 2);
+    }
+    strbuf_append_str(buf, "Upgrade: websocket\r\nConnection: Upgrade\r\n");
+    append_forwarded_for(request, buf);
+    append_header(buf, "X-Forwarded-Proto", proto.len > 0 ? proto : SLICE("http"));
+    if (forwarded_host.len > 0 || host.len > 0)
+        append_header(buf, "X-Forwarded-Host", forwarded_host.len > 0 ? forwarded_host : host);
+    append_header(buf, "X-Request-Id", slice_of(http_request_id(request)));
+    strbuf_append(buf, "\r\n", 2);
+}
+
+bool head_next(struct slice head, size_t *at, struct slice *ret_name, struct slice *ret_value)
+{
+    const char *line, *end, *colon;
+
+    if (*at == 0) {
+        /* The status line is no header. */
+        end = memmem(head.data, head.len, "\r\n", 2);
+        *at = end ? (size_t)(end + 2 - head.data) : head.len;
+    }
+    for (;;) {
+        line = head.data + *at;
+        end = memmem(line, head.len - *at, "\r\n", 2);
+        if (!end || end == line)
+            return false;
+        *at = (size_t)(end + 2 - head.data);
+        colon = memchr(line, ':', (size_t)(end - line));
+        if (colon && colon > line)
+            break;
+    }
+    *ret_name = (struct slice){line, (size_t)(colon - line)};
+    for (colon++; colon < end && (*colon == ' ' || *colon == '\t'); colon++)
+        ;
+    while (end > colon && (end[-1] == ' ' || end[-1] == '\t'))
+        end--;
+    *ret_value = (struct slice){colon, (size_t)(end - colon)};
+    return true;
+}
+
+static int read_length(struct slice text, size_t *ret_length)
+{
+    size_t length = 0;
+
+    if (text.len == 0 || text.len > 9)
+        return -EPROTO;
+    for (size_t i = 0; i < text.len; i++) {
+        if (text.data[i] < '0' || text.data[i] > '9')
+            return -EPROTO;
+        length = length * 10 + (size_t)(text.data[i] - '0');
+    }
+    *ret_length = length;
+    return 0;
+}
+
+static int read_framing(struct slice head, struct head_answer *answer)
+{
+    struct slice name, value;
+    size_t at = 0;
+
+    while (head_next(head, &at, &name, &value)) {
+        if (head_word_equals(name, "content-length")) {
+            if (answer->has_length || read_length(value, &answer->content_length) < 0)
+                return -EPROTO;
+            answer->has_length = true;
+        } else if (head_word_equals(name, "transfer-encoding")) {
+            if (!head_word_equals(value, "chunked"))
+                return -EPROTO;
+            answer->is_chunked = true;
+        }
+    }
+    return answer->is_chunked && answer->has_length ? -EPROTO : 0;
+}
+
+int head_read_answer(struct slice data, struct head_answer *ret_answer)
+{
+    const char *end = memmem(data.data, data.len, "\r\n\r\n", 4);
+    struct head_answer answer = {0};
+
+    if (!end)
+        return data.len > HEAD_ANSWER_MAX ? -EPROTO : 0;
+    answer.len = (size_t)(end + 4 - data.data);
+    if (answer.len > HEAD_ANSWER_MAX || answer.len < 16 || memcmp(data.data, "HTTP/1.", 7) != 0 ||
+        data.data[8] != ' ')
+        return -EPROTO;
+    for (size_t i = 9; i < 12; i++) {
+        if (data.data[i] < '0' || data.data[i] > '9')
+            return -EPROTO;
+        answer.status = answer.status * 10 + (data.data[i] - '0');
+    }
+    if (answer.status != 101 && (answer.status < 200 || answer.status > 599))
+        return -EPROTO;
+    if (read_framing((struct slice){data.data, answer.len}, &answer) < 0)
+        return -EPROTO;
+    *ret_answer = answer;
+    return 1;
+}
+
+bool head_is_for_client(struct slice name)
+{
+    /* The server writes these itself. */
+    return !is_for_one_hop(name) && !head_word_equals(name, "date") &&
+           !head_word_equals(name, "x-request-id");
+}
+
+static int hex_digit(char c)
+{
+    if (c >= '0' && c <= '9')
+        return c - '0';
+    c |= 0x20;
+    return c >= 'a' && c <= 'f' ? c - 'a' + 10 : -1;
+}
+
+/* 1: all chunks are there, and *ret_len is what they hold; `move` then puts it together at the front. */
+static int walk_chunks(char *data, size_t len, bool move, size_t *ret_len)
+{
+    size_t at = 0;
+    size_t out = 0;
+
+    for (;;) {
+        const char *end = memmem(data + at, len - at, "\r\n", 2);
+        size_t size = 0;
+        size_t digits = 0;
+
+        if (!end)
+            return 0;
+        for (; hex_digit(data[at + digits]) >= 0; digits++)
+            size = size * 16 + (size_t)hex_digit(data[at + digits]);
+        if (digits == 0 || digits > 6)
+            return -EPROTO;
+        at = (size_t)(end + 2 - data);
+        if (size == 0) {
+            *ret_len = out;
+            return 1; /* trailers are of no interest */
+        }
+        if (len - at < size + 2)
+            return 0;
+        if (move)
+            memmove(data + out, data + at, size);
+        out += size;
+        at += size + 2;
+    }
+}
+
+int head_read_body(const struct head_answer *answer, char *data, size_t len, bool is_end,
+                   struct slice *ret_body)
+{
+    size_t body_len = len;
+    int some = 1;
+
+    if (answer->status == 204 || answer->status == 304)
+        body_len = 0;
+    else if (answer->is_chunked)
+        some = walk_chunks(data, len, false, &body_len);
+    else if (answer->has_length)
+        some = len >= answer->content_length ? 1 : 0;
+    else
+        some = is_end ? 1 : 0;
+    if (some == 0 && is_end)
+        return -EPROTO;
+    if (some <= 0)
+        return some;
+    if (answer->is_chunked && body_len > 0)
+        some = walk_chunks(data, len, true, &body_len);
+    else if (answer->has_length)
+        body_len = min_u64(body_len, answer->content_length);
+    *ret_body = (struct slice){data, body_len};
+    return some;
+}

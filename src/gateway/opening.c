@@ -1,0 +1,541 @@
+/*
+ * opening.c - one handshake: which call, which pod, is it there, does it agree.
+ *
+ * The client's request stays unanswered until the pod has said yes or no; so a call can move to another pod
+ * meanwhile, and every refusal is an ordinary answer. Nothing is under way when an opening ends: a question
+ * to the store or a connection attempt that is no longer wanted is waited for.
+ */
+#include <stdio.h>
+#include <stdlib.h>
+
+#include "base/clock.h"
+#include "base/log.h"
+#include "gateway/connect.h"
+#include "gateway/gateway_internal.h"
+#include "gateway/head.h"
+#include "gateway/ticket.h"
+
+enum {
+    OPENING_MAGIC = 0x6f70656e,
+    MOVES_MAX = 3,        /* pods that may turn out to be out of reach for one client */
+    ASIDE_MS = 60 * 1000, /* how long such a pod gets no new call */
+    ANSWER_PATIENCE = 5,  /* times the connect timeout, for the pod to answer */
+    ANSWER_STEP = 2048,   /* room for one read of the answer */
+    ANSWER_MAX = HEAD_ANSWER_MAX + HEAD_BODY_MAX + ANSWER_STEP,
+};
+
+struct opening {
+    unsigned magic;
+    struct gateway *gateway;
+    struct http_request *request;
+    struct list link;
+    struct slice path; /* what the pod is asked for */
+    struct held_call *call;
+    struct ask ask;
+    struct connecting *connecting; /* NULL: not under way */
+    uv_tcp_t *pod_tcp;
+    uv_timer_t timer;     /* for the pod's answer */
+    struct strbuf answer; /* in the request's arena, as all that is not fixed in size */
+    struct head_answer head;
+    bool has_head;
+    bool is_aborted;
+    unsigned moves;
+    char call_sid[CALL_SID_MAX + 1];
+    char url_pod[POD_NAME_MAX + 1]; /* the one that the URL names */
+    char pod[POD_NAME_MAX + 1];     /* the one that has the call */
+    char address[ADDRESS_MAX + 1];
+};
+
+struct opening *opening_of(struct list *link)
+{
+    return LIST_ENTRY(link, struct opening, link);
+}
+
+static void opening_freed(uv_handle_t *handle)
+{
+    struct opening *opening = handle->data;
+    struct gateway *gateway = opening->gateway;
+
+    gateway->opening_count--;
+    opening->magic = 0;
+    free(opening);
+    gateway_lost_one(gateway);
+}
+
+static void opening_socket_closed(uv_handle_t *handle)
+{
+    free(handle);
+}
+
+static void opening_drop_pod(struct opening *opening)
+{
+    if (opening->pod_tcp)
+        uv_close((uv_handle_t *)TAKE(opening->pod_tcp), opening_socket_closed);
+}
+
+/* The request has been answered or handed over. */
+static void opening_end(struct opening *opening)
+{
+    opening_drop_pod(opening);
+    if (opening->call)
+        calls_drop(TAKE(opening->call), false);
+    list_remove(&opening->link);
+    uv_close((uv_handle_t *)&opening->timer, opening_freed);
+}
+
+static void log_refusal(const struct gateway *gateway UNUSED, struct http_request *request,
+                        const struct opening *opening, int status, enum refusal_reason reason,
+                        const char *message)
+{
+    const char *pod = !opening          ? http_request_param(request, "pod")
+                      : opening->pod[0] ? opening->pod
+                                        : opening->url_pod;
+
+    LOG_AT(status >= 500 ? LOG_WARN : LOG_INFO, "connection refused", log_str("error", message),
+           log_str("reason", refusal_reason_name(reason)), log_num("status", status), log_str("pod", pod),
+           log_str("call_sid", opening ? opening->call_sid : NULL),
+           log_str("client", http_request_peer(request)), log_str("request_id", http_request_id(request)));
+}
+
+static void refuse(struct gateway *gateway, struct http_request *request, struct opening *opening, int status,
+                   enum refusal_reason reason, const char *message)
+{
+    metrics_add(gateway->metrics.refusals[reason], 1);
+    log_refusal(gateway, request, opening, status, reason, message);
+    if (status == 426)
+        http_response_header(request, "Upgrade", "websocket");
+    if (opening)
+        opening_end(opening);
+    http_respond_error(request, status, message);
+}
+
+static void opening_refuse(struct opening *opening, int status, enum refusal_reason reason,
+                           const char *message)
+{
+    refuse(opening->gateway, opening->request, opening, status, reason, message);
+}
+
+/* True: the opening was to end as soon as something came back, and has ended. */
+static bool opening_is_over(struct opening *opening)
+{
+    assert(opening->magic == OPENING_MAGIC);
+    if (opening->is_aborted)
+        opening_refuse(opening, 503, REFUSED_STOPPING, "the router is stopping");
+    return opening->is_aborted;
+}
+
+static void opening_refuse_store(struct opening *opening, int err)
+{
+    log_warn("store cannot answer", log_str("route", http_request_route(opening->request)),
+             log_str("cause", strerror(-err)), log_str("request_id", http_request_id(opening->request)));
+    opening_refuse(opening, 503, REFUSED_STORE, "the store is out of reach");
+}
+
+static void opening_ask(struct opening *opening, const struct command *command, store_done_fn done)
+{
+    int err = ask_store(&opening->gateway->asker, &opening->ask, command,
+                        http_request_arena(opening->request), done, opening);
+
+    if (err < 0)
+        opening_refuse_store(opening, err);
+}
+
+/* The pod has agreed: from here on the two sockets are all that is left. */
+static void opening_carry(struct opening *opening)
+{
+    const struct carried_names names = {
+        .call_sid = opening->call_sid, .pod = opening->pod, .request_id = http_request_id(opening->request)};
+    uv_tcp_t *client;
+    struct slice early;
+    int err;
+
+    (void)uv_timer_stop(&opening->timer);
+    (void)uv_read_stop((uv_stream_t *)opening->pod_tcp);
+    err = http_upgrade(opening->request, &client, &early);
+    if (err < 0) {
+        /* Who has gone does not see this; but every request is answered. */
+        opening_refuse(opening, err == -ENOMEM ? 503 : 400,
+                       err == -ENOMEM ? REFUSED_NO_MEMORY : REFUSED_CLIENT_GONE,
+                       err == -ENOMEM ? "out of memory" : "the client has gone");
+        return;
+    }
+    err = carried_start(opening->gateway, &names, opening->call, client, opening->pod_tcp,
+                        strbuf_slice(&opening->answer), early);
+    if (err < 0) {
+        log_warn("connection dropped: out of memory", log_str("call_sid", opening->call_sid));
+        uv_close((uv_handle_t *)client, opening_socket_closed);
+    } else {
+        opening->pod_tcp = NULL;
+        opening->call = NULL;
+    }
+    opening_end(opening);
+}
+
+/* The pod has answered something else: that is the client's answer, too. */
+static void opening_pass_on(struct opening *opening, struct slice body)
+{
+    struct http_request *request = opening->request;
+    struct arena *arena = http_request_arena(request);
+    struct slice head = {opening->answer.data, opening->head.len};
+    struct slice name, value;
+    int status = opening->head.status;
+    size_t at = 0;
+
+    while (head_next(head, &at, &name, &value)) {
+        const char *name_text = head_is_for_client(name) ? arena_copy(arena, name.data, name.len) : NULL;
+        const char *value_text = name_text ? arena_copy(arena, value.data, value.len) : NULL;
+
+        if (value_text)
+            http_response_header(request, name_text, value_text);
+    }
+    metrics_add(opening->gateway->metrics.refusals[REFUSED_BY_POD], 1);
+    log_refusal(opening->gateway, request, opening, status, REFUSED_BY_POD, "the pod refused the connection");
+    opening_end(opening);
+    http_respond(request, status, NULL, body);
+}
+
+/* Looks at what has come of the answer so far. */
+static void opening_look(struct opening *opening, bool is_end)
+{
+    struct slice body = {"", 0};
+    int some = 1;
+
+    if (!opening->has_head)
+        some = head_read_answer(strbuf_slice(&opening->answer), &opening->head);
+    opening->has_head = some > 0;
+    if (some > 0 && opening->head.status == 101) {
+        opening_carry(opening);
+        return;
+    }
+    if (some > 0)
+        some = head_read_body(&opening->head, opening->answer.data + opening->head.len,
+                              opening->answer.len - opening->head.len, is_end, &body);
+    if (some > 0)
+        opening_pass_on(opening, body);
+    else if (some < 0 || is_end)
+        opening_refuse(opening, 502, REFUSED_BAD_ANSWER, "the pod did not answer as a WebSocket server does");
+}
+
+static void opening_alloc(uv_handle_t *handle, size_t suggested UNUSED, uv_buf_t *ret_buf)
+{
+    struct opening *opening = handle->data;
+    char *room = strbuf_grow(&opening->answer, ANSWER_STEP);
+
+    *ret_buf = uv_buf_init(room, room ? ANSWER_STEP : 0);
+}
+
+static void opening_read(uv_stream_t *stream, ssize_t count, const uv_buf_t *buf UNUSED)
+{
+    struct opening *opening = stream->data;
+
+    assert(opening->magic == OPENING_MAGIC);
+    if (count == 0)
+        return;
+    if (count > 0)
+        opening->answer.len += (size_t)count;
+    if (count == UV_ENOBUFS)
+        opening_refuse(opening, 502, REFUSED_BAD_ANSWER, "the pod's answer is too long");
+    else
+        opening_look(opening, count < 0);
+}
+
+static void opening_not_answered(uv_timer_t *timer)
+{
+    opening_refuse(timer->data, 504, REFUSED_NO_ANSWER, "the pod does not answer");
+}
+
+/* Connected: asks the pod what the client asked us. */
+static void opening_greet(struct opening *opening)
+{
+    struct arena *arena = http_request_arena(opening->request);
+    uv_stream_t *stream = (uv_stream_t *)opening->pod_tcp;
+    struct strbuf head;
+    uv_buf_t buf;
+
+    strbuf_init(&head, arena, HEAD_REQUEST_MAX);
+    strbuf_init(&opening->answer, arena, ANSWER_MAX);
+    head_write_request(opening->request, opening->path, &head);
+    if (strbuf_failed(&head)) {
+        opening_refuse(opening, 431, REFUSED_REQUEST, "header too large");
+        return;
+    }
+    opening->pod_tcp->data = opening;
+    (void)uv_tcp_nodelay(opening->pod_tcp, 1);
+    buf = uv_buf_init(head.data, (unsigned)head.len);
+    /* A fresh socket's buffer has room for every header that was accepted. */
+    if (uv_try_write(stream, &buf, 1) != (int)head.len ||
+        uv_read_start(stream, opening_alloc, opening_read)) {
+        opening_refuse(opening, 502, REFUSED_BAD_ANSWER, "the pod could not be asked");
+        return;
+    }
+    (void)uv_timer_start(&opening->timer, opening_not_answered,
+                         opening->gateway->settings.connect_timeout_ms * ANSWER_PATIENCE, 0);
+}
+
+static void opening_connect(struct opening *opening);
+
+static void opening_found(struct opening *opening, const char *pod, const char *address)
+{
+    snprintf(opening->pod, sizeof(opening->pod), "%s", pod);
+    snprintf(opening->address, sizeof(opening->address), "%s", address);
+}
+
+static void opening_moved(void *arg, int err, const struct result *result)
+{
+    struct opening *opening = arg;
+    struct gateway *gateway = opening->gateway;
+
+    if (opening_is_over(opening))
+        return;
+    if (err < 0) {
+        opening_refuse_store(opening, err);
+        return;
+    }
+    switch (result->outcome) {
+    case OUTCOME_OK:
+        if (result->move.was_moved) {
+            metrics_add(gateway->metrics.moves[0], 1);
+            log_warn("call moved: its pod cannot be reached and is put aside",
+                     log_str("call_sid", opening->call_sid), log_str("from_pod", opening->pod),
+                     log_str("pod", result->move.call.pod), log_str("pool", result->move.call.pool),
+                     log_num("aside_ms", ASIDE_MS), log_str("request_id", http_request_id(opening->request)));
+        }
+        opening_found(opening, result->move.call.pod, result->move.call.address);
+        opening_connect(opening);
+        break;
+    case OUTCOME_NO_PODS:
+        metrics_add(gateway->metrics.moves[1], 1);
+        opening_refuse(opening, 503, REFUSED_NO_PODS, "the pod cannot be reached, and no other is free");
+        break;
+    case OUTCOME_NOT_FOUND:
+    case OUTCOME_INVALID:
+    case OUTCOME_CONFLICT:
+        opening_refuse(opening, 409, REFUSED_NO_CALL, "the call has ended");
+        break;
+    }
+}
+
+static void opening_move(struct opening *opening)
+{
+    const struct command command = {
+        .type = COMMAND_MOVE_CALL,
+        .move = {.call_sid = opening->call_sid, .from_pod = opening->pod, .aside_ms = ASIDE_MS}};
+
+    /* A pod that carries this very call cannot be gone, and its other connections would stay behind. */
+    if (calls_is_open(opening->call))
+        opening_refuse(opening, 502, REFUSED_UNREACHABLE, "the pod takes no more connections");
+    else if (opening->moves++ == MOVES_MAX)
+        opening_refuse(opening, 503, REFUSED_UNREACHABLE, "no pod can be reached");
+    else
+        opening_ask(opening, &command, opening_moved);
+}
+
+static void opening_connected(void *arg, int err, uv_tcp_t *tcp)
+{
+    struct opening *opening = arg;
+    enum connect_failure failure = err == -ECONNREFUSED ? CONNECT_REFUSED
+                                   : err == -ETIMEDOUT  ? CONNECT_TIMED_OUT
+                                                        : CONNECT_FAILED;
+
+    opening->connecting = NULL;
+    opening->pod_tcp = tcp;
+    if (opening_is_over(opening))
+        return;
+    if (err == 0) {
+        opening_greet(opening);
+        return;
+    }
+    metrics_add(opening->gateway->metrics.failures[failure], 1);
+    log_warn("a pod cannot be reached", log_str("pod", opening->pod), log_str("address", opening->address),
+             log_str("error", uv_strerror(err)), log_str("call_sid", opening->call_sid),
+             log_str("request_id", http_request_id(opening->request)));
+    opening_move(opening);
+}
+
+static void opening_connect(struct opening *opening)
+{
+    const struct gateway_settings *settings = &opening->gateway->settings;
+    int err;
+
+    if (!opening->address[0]) {
+        opening_refuse(opening, 502, REFUSED_NO_ADDRESS, "the pod has no address");
+        return;
+    }
+    err = connect_start(opening->gateway->loop, opening->address, settings->agent_port,
+                        settings->connect_timeout_ms, opening_connected, opening, &opening->connecting);
+    if (err < 0)
+        opening_refuse(opening, err == -ENOMEM ? 503 : 502,
+                       err == -ENOMEM ? REFUSED_NO_MEMORY : REFUSED_NO_ADDRESS,
+                       err == -ENOMEM ? "out of memory" : "the pod's address cannot be used");
+}
+
+/* 0, or it was refused. */
+static int opening_hold(struct opening *opening)
+{
+    int err = calls_hold(opening->gateway->calls, opening->call_sid, &opening->call);
+
+    if (err == -EALREADY)
+        opening_refuse(opening, 409, REFUSED_NO_CALL, "the call has ended");
+    else if (err < 0)
+        opening_refuse(opening, 503, REFUSED_NO_MEMORY, "out of memory");
+    return err;
+}
+
+/* Without a ticket: the pod's newest call. With one whose call is not there: says why. */
+static void opening_looked_at_pod(void *arg, int err, const struct result *result)
+{
+    struct opening *opening = arg;
+    bool has_ticket = opening->call_sid[0];
+    const char *call_sid;
+
+    if (opening_is_over(opening))
+        return;
+    if (err < 0) {
+        opening_refuse_store(opening, err);
+        return;
+    }
+    if (result->outcome != OUTCOME_OK) {
+        opening_refuse(opening, 404, REFUSED_UNKNOWN_POD, "unknown pod");
+        return;
+    }
+    call_sid = has_ticket ? "" : result->pod.newest_call;
+    if (!call_sid[0] && result->pod.is_draining) {
+        opening_refuse(opening, 503, REFUSED_DRAINING, "the pod is draining and has no such call");
+    } else if (!call_sid[0]) {
+        opening_refuse(opening, 409, REFUSED_NO_CALL,
+                       has_ticket ? "the call has ended" : "the pod has no live call");
+    } else {
+        snprintf(opening->call_sid, sizeof(opening->call_sid), "%s", call_sid);
+        opening_found(opening, result->pod.name, result->pod.address);
+        if (opening_hold(opening) == 0)
+            opening_connect(opening);
+    }
+}
+
+static void opening_look_at_pod(struct opening *opening)
+{
+    const struct command command = {.type = COMMAND_POD, .pod = {.name = opening->url_pod}};
+
+    opening_ask(opening, &command, opening_looked_at_pod);
+}
+
+/* The call may have moved since its URL was made: it is wherever the store says. */
+static void opening_looked_at_call(void *arg, int err, const struct result *result)
+{
+    struct opening *opening = arg;
+
+    if (opening_is_over(opening))
+        return;
+    if (err < 0) {
+        opening_refuse_store(opening, err);
+    } else if (result->outcome != OUTCOME_OK) {
+        opening_look_at_pod(opening);
+    } else {
+        opening_found(opening, result->call.call.pod, result->call.call.address);
+        opening_connect(opening);
+    }
+}
+
+/* Takes the next segment off `path`, as it was sent. */
+static struct slice take_segment(struct slice *path)
+{
+    struct slice segment = {path->data + 1, 0};
+    const char *slash;
+
+    assert(path->len > 0 && path->data[0] == '/');
+    slash = memchr(path->data + 1, '/', path->len - 1);
+    segment.len = slash ? (size_t)(slash - path->data - 1) : path->len - 1;
+    path->data += 1 + segment.len;
+    path->len -= 1 + segment.len;
+    return segment;
+}
+
+/* Cuts /ws/pod/{pod} and the ticket off the path. *ret_ticket is empty if there is none. */
+static void opening_take_path(struct opening *opening, struct slice *ret_ticket)
+{
+    struct slice path = http_request_path(opening->request);
+
+    for (unsigned i = 0; i < 3 && path.len > 0; i++)
+        (void)take_segment(&path);
+    *ret_ticket = (struct slice){"", 0};
+    if (opening->gateway->secret_count > 0 && path.len > 0)
+        *ret_ticket = take_segment(&path);
+    opening->path = path.len > 0 ? path : SLICE("/");
+}
+
+static void opening_look_for_call(struct opening *opening)
+{
+    struct gateway *gateway = opening->gateway;
+    const struct command command = {.type = COMMAND_CALL, .call = {.call_sid = opening->call_sid}};
+    struct slice ticket;
+    int err;
+
+    opening_take_path(opening, &ticket);
+    if (gateway->secret_count == 0) {
+        opening_look_at_pod(opening);
+        return;
+    }
+    err = ticket_check(gateway->secrets, gateway->secret_count, ticket, opening->url_pod,
+                       clock_wall_ms() / 1000, opening->call_sid);
+    if (err == -ETIME)
+        opening_refuse(opening, 403, REFUSED_EXPIRED, "the ticket has expired");
+    else if (err < 0)
+        opening_refuse(opening, 403, REFUSED_TICKET, "the ticket is not valid");
+    else if (opening_hold(opening) == 0)
+        opening_ask(opening, &command, opening_looked_at_call);
+}
+
+/* What can be said without looking any further. True: it was refused. */
+static bool refuse_at_once(struct gateway *gateway, struct http_request *request)
+{
+    const char *pod = http_request_param(request, "pod");
+
+    if (!http_request_wants_upgrade(request))
+        refuse(gateway, request, NULL, 426, REFUSED_REQUEST, "this path is for WebSockets");
+    else if (!head_word_equals(http_request_header(request, "upgrade"), "websocket") ||
+             http_request_body(request).len > 0 || !slice_equals(http_request_method(request), "GET"))
+        refuse(gateway, request, NULL, 400, REFUSED_REQUEST, "only a WebSocket can be opened here");
+    else if (gateway->is_draining || gateway->is_stopping)
+        refuse(gateway, request, NULL, 503, REFUSED_STOPPING, "the router is stopping");
+    else if (gateway->carried_count + gateway->opening_count >= gateway->settings.max_connections)
+        refuse(gateway, request, NULL, 503, REFUSED_TOO_MANY, "too many connections");
+    else if (!name_is_pod(pod, strlen(pod)))
+        refuse(gateway, request, NULL, 404, REFUSED_UNKNOWN_POD, "unknown pod");
+    else
+        return false;
+    return true;
+}
+
+void opening_start(struct gateway *gateway, struct http_request *request)
+{
+    struct opening *opening;
+    int err;
+
+    if (refuse_at_once(gateway, request))
+        return;
+    opening = calloc(1, sizeof(*opening));
+    if (!opening) {
+        refuse(gateway, request, NULL, 503, REFUSED_NO_MEMORY, "out of memory");
+        return;
+    }
+    opening->magic = OPENING_MAGIC;
+    opening->gateway = gateway;
+    opening->request = request;
+    err = uv_timer_init(gateway->loop, &opening->timer);
+    assert(err == 0); /* it never fails */
+    opening->timer.data = opening;
+    snprintf(opening->url_pod, sizeof(opening->url_pod), "%s", http_request_param(request, "pod"));
+    list_append(&gateway->openings, &opening->link);
+    gateway->opening_count++;
+    opening_look_for_call(opening);
+}
+
+void opening_abort(struct opening *opening)
+{
+    opening->is_aborted = true;
+    if (opening->connecting)
+        connect_cancel(opening->connecting);
+    else if (opening->pod_tcp)
+        (void)opening_is_over(opening);
+    /* Else the store is being asked: its answer ends it. */
+}

@@ -1,0 +1,136 @@
+/*
+ * agent.h - voice agents that repeat what they hear: many in one process, each with a port of its own.
+ *
+ * An agent takes media streams of all three providers. Once a `start` has said whose stream it is, audio goes
+ * back in that provider's words; everything else that is not the provider's housekeeping, and everything
+ * before a `start`, goes back as it came.
+ */
+#ifndef TOOLS_AGENT_H
+#define TOOLS_AGENT_H
+
+#include "base/list.h"
+#include "media.h"
+#include "peer.h"
+#include "url.h"
+
+enum agent_mode {
+    AGENT_NORMAL,
+    AGENT_SLOW,   /* handshakes and echoes come later */
+    AGENT_HANG,   /* takes connections, and then neither reads nor says anything; no heartbeats */
+    AGENT_REFUSE, /* nobody listens; the calls it has go on */
+    AGENT_REJECT, /* handshakes are answered with 503 */
+    AGENT_CRASH,  /* all connections reset, nobody listens, no heartbeats */
+    AGENT_MODES,
+};
+
+enum {
+    AGENTS_MAX = 10000,
+    AGENT_NAME_MAX = 63,
+    AGENT_DELAYED_MAX = 4 << 20, /* bytes that a slow agent holds; beyond it, it does not read */
+    AGENT_TIMEOUT_MS = 5000,     /* of a request to the router */
+};
+
+struct fleet_settings {
+    const char *host;
+    uint16_t base_port; /* 0: free ones */
+    int count;
+    const char *name_prefix;
+    bool has_router;
+    struct url router;
+    bool registers;
+    const char *tier;      /* to register for; "" leaves it to the router */
+    uint64_t heartbeat_ms; /* 0: none */
+    bool releases;
+    enum agent_mode mode;
+    uint64_t slow_ms;
+    uint64_t mode_after_ms; /* normal until then */
+    int control_port;       /* -1: none, 0: a free one */
+};
+
+struct fleet_counters {
+    uint64_t connections;
+    uint64_t calls; /* streams that said `start` */
+    uint64_t messages;
+    uint64_t echoed;
+    uint64_t dropped; /* echoes that could not be sent */
+    uint64_t heartbeats;
+    uint64_t heartbeats_failed;
+    uint64_t released;
+    uint64_t release_failed;
+};
+
+struct fleet;
+
+struct agent {
+    struct fleet *fleet;
+    char name[AGENT_NAME_MAX + 1];
+    uint16_t port;
+    enum agent_mode mode;
+    uint64_t slow_ms;
+    uv_tcp_t listener;
+    bool is_listening;
+    struct list sessions;
+    size_t session_count;
+    struct list delayed; /* what a slow agent has not said yet, oldest first */
+    size_t delayed_bytes;
+    uv_timer_t delay_timer;
+    uv_timer_t heartbeat_timer;
+    bool is_registered;
+    bool is_asking; /* a request of the heartbeat is under way */
+};
+
+struct fleet {
+    struct net *net;
+    struct fleet_settings settings;
+    struct sockaddr_storage router_address;
+    struct fleet_counters counters;
+    struct agent *agents;
+    uv_tcp_t control;
+    uint16_t control_port;
+    uv_timer_t mode_timer;
+    bool is_stopping;
+    size_t requests;       /* to the router, under way */
+    struct strbuf scratch; /* what is said next */
+};
+
+/* Listens everywhere and begins to heartbeat. A failure is said on stderr. */
+int fleet_start(struct fleet *fleet, struct net *net, const struct fleet_settings *settings) MUST_CHECK;
+
+/* Closes everything, leaves the router; the loop ends by itself when that is done. */
+void fleet_stop(struct fleet *fleet);
+void fleet_release(struct fleet *fleet);
+
+const char *agent_mode_name(enum agent_mode mode);
+/* False: there is no such mode. */
+bool agent_mode_parse(struct slice text, enum agent_mode *ret_mode);
+
+/* 0, or why the agent cannot listen again. */
+int agent_set_mode(struct agent *agent, enum agent_mode mode, uint64_t slow_ms);
+
+/* The agent ends its calls. */
+void agent_hang_up(struct agent *agent);
+
+/* reporter.c: what agents tell the router. */
+void reporter_start(struct agent *agent);
+void reporter_stop(struct agent *agent);
+void reporter_release(struct agent *agent, const char *call_sid);
+
+/* One live stream of an agent; the reporter lists their calls. */
+struct session {
+    struct peer peer;
+    struct agent *agent;
+    struct list link;
+    struct media_start start;
+    bool is_throttled; /* does not read, because there is too much to say */
+};
+
+/* control.c: what agents are told. */
+int control_start(struct fleet *fleet) MUST_CHECK;
+void control_stop(struct fleet *fleet);
+
+/* Binds and listens; *ret_port is the port that was taken. The handle is initialised, and must be closed, in
+ * any case. */
+int fleet_listen(struct fleet *fleet, uv_tcp_t *listener, uint16_t port, uv_connection_cb fn,
+                 uint16_t *ret_port) MUST_CHECK;
+
+#endif

@@ -1,0 +1,122 @@
+/*
+ * campaign.h - many calls, as a telephony provider places them, and what became of them.
+ *
+ * A call: webhook, stream, frames of 20 ms, hangup, status callback. Every frame carries its number, the time
+ * it was sent and a pattern, so that what comes back can be checked for being complete, in order and
+ * unharmed.
+ */
+#ifndef TOOLS_CAMPAIGN_H
+#define TOOLS_CAMPAIGN_H
+
+#include "base/list.h"
+#include "fetch.h"
+#include "histogram.h"
+#include "media.h"
+#include "peer.h"
+
+enum {
+    CAMPAIGN_CONCURRENT_MAX = 20000,
+    CAMPAIGN_TICK_MS = 1,
+    CAMPAIGN_PATTERN_LEN = 64 + MEDIA_PAYLOAD_MAX,
+};
+
+/* Why a call was not what it should be. */
+enum call_failure {
+    CALL_FINE,
+    CALL_WEBHOOK_FAILED, /* no answer to the webhook */
+    CALL_BAD_ANSWER,     /* one that the provider does not understand */
+    CALL_NEEDS_TLS,      /* a wss:// URL, and no --connect-to */
+    CALL_NOT_CONNECTED,  /* the stream's address does not answer */
+    CALL_REFUSED,        /* the handshake was refused */
+    CALL_CUT,            /* the stream ended in the middle of the call */
+    CALL_NOT_SENT,       /* the other side does not read */
+    CALL_TIMEOUT,        /* something took longer than --timeout */
+    CALL_LOST_FRAMES,
+    CALL_BAD_CLOSE,  /* no close frame at the end, or not the normal one */
+    CALL_BAD_STATUS, /* the status callback was not answered with 200 or 404 */
+    CALL_FAILURES,
+};
+
+const char *call_failure_name(enum call_failure failure);
+
+struct campaign_settings {
+    struct url router;
+    bool has_ws_url; /* no webhook: all calls go there */
+    struct url ws_url;
+    bool has_connect_to; /* the stream is sought there, whatever host its URL names */
+    struct url connect_to;
+    enum media_dialect dialect; /* MEDIA_UNKNOWN: the three in turn */
+    bool is_get;
+    bool sends_status;
+    bool allows_busy;
+    const char *merchant; /* "" for none */
+    uint64_t calls;       /* 0: no limit */
+    uint64_t duration_ms; /* how long new calls are placed; 0: no limit */
+    double rate;          /* new calls a second; 0: no limit */
+    uint64_t concurrent;
+    uint64_t call_ms;
+    uint64_t gap_ms; /* from the end of a call until another one takes its place */
+    uint64_t timeout_ms;
+};
+
+struct tally {
+    uint64_t started;
+    uint64_t answered; /* the stream is open */
+    uint64_t busy;
+    uint64_t completed; /* nothing is wrong with it */
+    uint64_t failed;
+    uint64_t failures[CALL_FAILURES];
+    uint64_t refused_status; /* the last one, of a handshake */
+    uint64_t frames_sent;
+    uint64_t frames_echoed;
+    uint64_t frames_lost;
+    uint64_t frames_reordered;
+    uint64_t frames_corrupt;
+    uint64_t status_callbacks;
+    uint64_t status_absent; /* answered with 404 */
+    uint64_t late_ms;       /* the most that frames were behind their time when sent */
+    uint64_t active_max;
+    struct histogram latency_us;
+    struct histogram setup_us; /* from the webhook to the open stream */
+};
+
+struct campaign {
+    struct net *net;
+    struct campaign_settings settings;
+    struct sockaddr_storage router_address;
+    struct sockaddr_storage connect_address;
+    struct tally tally;
+    struct list calls;
+    uint64_t active;
+    struct list slots[MEDIA_FRAME_MS]; /* calls that talk, by the millisecond in which they send */
+    uv_timer_t tick;
+    uint64_t run; /* makes the calls of this run different from those of others */
+    uint64_t started_ms;
+    uint64_t ticked_ms;
+    bool is_stopping;
+    struct strbuf scratch;
+    char pattern[CAMPAIGN_PATTERN_LEN];
+};
+
+/* The loop ends when the last call has. -ENOENT: a host is not known. */
+int campaign_start(struct campaign *campaign, struct net *net,
+                   const struct campaign_settings *settings) MUST_CHECK;
+
+/* No new calls; those that talk hang up. May be called again. */
+void campaign_stop(struct campaign *campaign);
+void campaign_release(struct campaign *campaign);
+
+/* Is everything as it should be? */
+bool campaign_is_fine(const struct campaign *campaign);
+
+/* call.c */
+struct call;
+int call_start(struct campaign *campaign, uint64_t number) MUST_CHECK;
+/* Sends the frame that is due now. */
+void calls_send(struct campaign *campaign, struct list *slot);
+/* Ends what takes too long, and frees what is over. */
+void calls_sweep(struct campaign *campaign, uint64_t now_ms);
+/* Those that talk have said enough. */
+void calls_hang_up(struct campaign *campaign);
+
+#endif

@@ -58,7 +58,8 @@ def test_the_environment_is_one_that_the_router_takes(namespace, run_router, tmp
 def test_the_role_is_enough(namespace, redis_server, start_in):
     account = namespace.create_account(rules=find("Role")["rules"])
     namespace.create_pod("agent-0")
-    router = start_in(namespace, {"REDIS_URL": redis_server.url, **redis_servers.QUICK}, account=account)
+    quiet = {"GATEWAY_SECRET": "a secret of the test", "GATEWAY_MAX": 100}  # else there are warnings at the start
+    router = start_in(namespace, {"REDIS_URL": redis_server.url, **redis_servers.QUICK, **quiet}, account=account)
     wait_until(lambda: router.get("/api/v1/status").json()["is_leader"], "it leads")
     wait_until(lambda: router.get("/api/v1/pods").json()["total"] == 1, "it lists")
     namespace.create_pod("agent-1")

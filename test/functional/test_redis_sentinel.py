@@ -101,17 +101,27 @@ class Keepers:
         """Those that are not where they were."""
 
         def pod_of(call_sid):
-            answer = router.get(f"/api/v1/call/{call_sid}")
+            answer = answer_of(router, f"/api/v1/call/{call_sid}")
             assert answer.status_code in (200, 404), answer.text
             return answer.json().get("pod_name")
 
         return {sid: answered for sid, (pod, answered) in self.kept.items() if pod_of(sid) != pod}
 
 
+def answer_of(router, path, **params):
+    """A sentinel may still be moving things about, and cut connections once more: 503 says nothing of what is there."""
+
+    def ask():
+        answer = router.get(path, params=params)
+        return answer if answer.status_code != 503 else None
+
+    return wait_until(ask, "the store answers")
+
+
 def calls_of(router):
     cursor, sids = "", []
     while cursor is not None:
-        page = router.get("/api/v1/calls", params={"limit": 1000, **({"cursor": cursor} if cursor else {})}).json()
+        page = answer_of(router, "/api/v1/calls", limit=1000, **({"cursor": cursor} if cursor else {})).json()
         sids += [call["call_sid"] for call in page["calls"]]
         cursor = page.get("next_cursor") or None
     return sids

@@ -70,14 +70,13 @@ int form_parse(struct arena *arena, struct slice text, struct form *ret_form)
         const char *equals = memchr(piece, '=', len);
         size_t name_len = equals ? (size_t)(equals - piece) : len;
         struct form_field *field;
-        size_t ignored;
 
         at += len + 1;
         if (len == 0)
             continue;
         assert(form.count < room);
         field = &form.fields[form.count];
-        field->name = form_decode(arena, piece, name_len, &ignored);
+        field->name = form_decode(arena, piece, name_len, &field->name_len);
         field->value = equals ? form_decode(arena, equals + 1, len - name_len - 1, &field->value_len)
                               : form_decode(arena, piece, 0, &field->value_len);
         if (!field->name || !field->value)

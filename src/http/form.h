@@ -12,7 +12,8 @@ enum { FORM_FIELDS_MAX = 256 };
 struct form_field {
     const char *name; /* decoded, NUL-terminated; the text ends at the first NUL a client hid in it */
     const char *value;
-    size_t value_len; /* so that a hidden NUL can be noticed */
+    size_t name_len; /* both lengths so that a hidden NUL can be noticed */
+    size_t value_len;
 };
 
 struct form {

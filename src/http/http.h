@@ -79,6 +79,8 @@ void http_server_close(struct http_server *server, void (*closed)(void *arg), vo
 struct slice http_request_method(const struct http_request *request);
 struct slice http_request_path(const struct http_request *request);  /* as sent, without the query */
 struct slice http_request_query(const struct http_request *request); /* without the '?' */
+/* Path and query as sent, with the '?' if there was one; of an absolute target what follows the authority. */
+struct slice http_request_target(const struct http_request *request);
 struct slice http_request_body(const struct http_request *request);
 /* The first header of that name (lower case), or a slice with data NULL. */
 struct slice http_request_header(const struct http_request *request, const char *name);

@@ -101,6 +101,16 @@ struct slice http_request_query(const struct http_request *request)
     return http_request_span(request, request->query);
 }
 
+struct slice http_request_target(const struct http_request *request)
+{
+    struct http_span target = request->path;
+
+    /* A query never begins where the request does: there is a method before it. */
+    if (request->query.at > 0)
+        target.len = request->query.at + request->query.len - target.at;
+    return http_request_span(request, target);
+}
+
 struct slice http_request_body(const struct http_request *request)
 {
     return http_request_span(request, request->body);

@@ -34,6 +34,8 @@ static void carried_ended(void *arg, const struct tunnel_report *report)
              log_num("duration_ms", (int64_t)report->duration_ms),
              log_str("request_id", carried->request_id));
     calls_drop(carried->call, true);
+    if (report->pod_broke)
+        probe_start(gateway, carried->pod);
     free(carried);
     gateway_lost_one(gateway);
 }

@@ -54,6 +54,7 @@ int gateway_new(uv_loop_t *loop, const struct gateway_settings *settings, struct
     gateway->settings = *settings;
     list_init(&gateway->openings);
     list_init(&gateway->carried);
+    list_init(&gateway->probes);
     count = split_secret(settings->secret, gateway->secrets);
     err = count < 0 ? count : asker_init(&gateway->asker, store, metrics);
     if (err == 0)
@@ -73,7 +74,8 @@ struct gateway *gateway_free(struct gateway *gateway)
 {
     if (!gateway)
         return NULL;
-    assert(!gateway->calls && gateway->opening_count == 0 && gateway->carried_count == 0);
+    assert(!gateway->calls && gateway->opening_count == 0 && gateway->carried_count == 0 &&
+           gateway->probe_count == 0);
     free(gateway);
     return NULL;
 }
@@ -123,7 +125,7 @@ static void gateway_calls_stopped(void *arg)
 void gateway_lost_one(struct gateway *gateway)
 {
     if (!gateway->is_stopping || gateway->is_stopping_calls || gateway->opening_count > 0 ||
-        gateway->carried_count > 0)
+        gateway->carried_count > 0 || gateway->probe_count > 0)
         return;
     gateway->is_stopping_calls = true;
     calls_stop(gateway->calls, gateway_calls_stopped, gateway);
@@ -140,5 +142,6 @@ void gateway_stop(struct gateway *gateway, void (*stopped)(void *arg), void *arg
         opening_abort(opening_of(link));
     }
     carried_cut_all(gateway);
+    probe_cancel_all(gateway);
     gateway_lost_one(gateway);
 }

@@ -32,6 +32,8 @@ enum refusal_reason {
     REFUSED_REASONS,
 };
 
+enum { GATEWAY_ASIDE_MS = 60 * 1000 }; /* how long a pod that cannot be reached gets no new call */
+
 enum connect_failure {
     CONNECT_REFUSED,
     CONNECT_TIMED_OUT,
@@ -63,6 +65,8 @@ struct gateway {
     size_t opening_count;
     struct list carried; /* connections that are open */
     size_t carried_count;
+    struct list probes; /* of pods that broke a connection */
+    size_t probe_count;
     bool is_draining;
     bool is_stopping;
     bool is_stopping_calls;
@@ -91,7 +95,17 @@ int carried_start(struct gateway *gateway, const struct carried_names *names, st
                   uv_tcp_t *client, uv_tcp_t *pod, struct slice to_client, struct slice to_pod) MUST_CHECK;
 void carried_cut_all(struct gateway *gateway);
 
-/* A handshake or a connection is gone: goes on with stopping, if that is under way. */
+/*
+ * probe.c: looks whether a pod that broke a connection is still there, and puts it aside if it is not: its
+ * next call would find that out, but only after it was given the pod.
+ */
+void probe_start(struct gateway *gateway, const char *pod);
+void probe_cancel_all(struct gateway *gateway);
+
+/* connect.c's errors, as they are counted. */
+void gateway_count_failure(struct gateway *gateway, int err);
+
+/* A handshake, a connection or a probe is gone: goes on with stopping, if that is under way. */
 void gateway_lost_one(struct gateway *gateway);
 
 #endif

@@ -76,3 +76,12 @@ int gateway_count_in(struct gateway_metrics *count, struct metrics *metrics)
     count->durations = metrics_series(durations, NULL);
     return 0;
 }
+
+void gateway_count_failure(struct gateway *gateway, int err)
+{
+    enum connect_failure failure = err == -ECONNREFUSED ? CONNECT_REFUSED
+                                   : err == -ETIMEDOUT  ? CONNECT_TIMED_OUT
+                                                        : CONNECT_FAILED;
+
+    metrics_add(gateway->metrics.failures[failure], 1);
+}

@@ -17,10 +17,9 @@
 
 enum {
     OPENING_MAGIC = 0x6f70656e,
-    MOVES_MAX = 3,        /* pods that may turn out to be out of reach for one client */
-    ASIDE_MS = 60 * 1000, /* how long such a pod gets no new call */
-    ANSWER_PATIENCE = 5,  /* times the connect timeout, for the pod to answer */
-    ANSWER_STEP = 2048,   /* room for one read of the answer */
+    MOVES_MAX = 3,       /* pods that may turn out to be out of reach for one client */
+    ANSWER_PATIENCE = 5, /* times the connect timeout, for the pod to answer */
+    ANSWER_STEP = 2048,  /* room for one read of the answer */
     ANSWER_MAX = HEAD_ANSWER_MAX + HEAD_BODY_MAX + ANSWER_STEP,
 };
 
@@ -298,7 +297,8 @@ static void opening_moved(void *arg, int err, const struct result *result)
             log_warn("call moved: its pod cannot be reached and is put aside",
                      log_str("call_sid", opening->call_sid), log_str("from_pod", opening->pod),
                      log_str("pod", result->move.call.pod), log_str("pool", result->move.call.pool),
-                     log_num("aside_ms", ASIDE_MS), log_str("request_id", http_request_id(opening->request)));
+                     log_num("aside_ms", GATEWAY_ASIDE_MS),
+                     log_str("request_id", http_request_id(opening->request)));
         }
         opening_found(opening, result->move.call.pod, result->move.call.address);
         opening_connect(opening);
@@ -319,7 +319,7 @@ static void opening_move(struct opening *opening)
 {
     const struct command command = {
         .type = COMMAND_MOVE_CALL,
-        .move = {.call_sid = opening->call_sid, .from_pod = opening->pod, .aside_ms = ASIDE_MS}};
+        .move = {.call_sid = opening->call_sid, .from_pod = opening->pod, .aside_ms = GATEWAY_ASIDE_MS}};
 
     /* A pod that carries this very call cannot be gone, and its other connections would stay behind. */
     if (calls_is_open(opening->call))
@@ -333,9 +333,6 @@ static void opening_move(struct opening *opening)
 static void opening_connected(void *arg, int err, uv_tcp_t *tcp)
 {
     struct opening *opening = arg;
-    enum connect_failure failure = err == -ECONNREFUSED ? CONNECT_REFUSED
-                                   : err == -ETIMEDOUT  ? CONNECT_TIMED_OUT
-                                                        : CONNECT_FAILED;
 
     opening->connecting = NULL;
     opening->pod_tcp = tcp;
@@ -345,7 +342,7 @@ static void opening_connected(void *arg, int err, uv_tcp_t *tcp)
         opening_greet(opening);
         return;
     }
-    metrics_add(opening->gateway->metrics.failures[failure], 1);
+    gateway_count_failure(opening->gateway, err);
     log_warn("a pod cannot be reached", log_str("pod", opening->pod), log_str("address", opening->address),
              log_str("error", uv_strerror(err)), log_str("call_sid", opening->call_sid),
              log_str("request_id", http_request_id(opening->request)));

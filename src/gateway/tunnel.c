@@ -33,6 +33,7 @@ struct tunnel {
     uint64_t active_ms;
     unsigned handles; /* that must close before it is freed */
     bool is_closing;
+    bool pod_broke;
     bool has_end;
     enum tunnel_end end;
     tunnel_ended_fn ended;
@@ -73,7 +74,8 @@ static void tunnel_lost_handle(struct tunnel *tunnel)
     report = (struct tunnel_report){.end = tunnel->end,
                                     .to_pod_bytes = tunnel->pod.bytes,
                                     .to_client_bytes = tunnel->client.bytes,
-                                    .duration_ms = uv_now(tunnel->settings.loop) - tunnel->started_ms};
+                                    .duration_ms = uv_now(tunnel->settings.loop) - tunnel->started_ms,
+                                    .pod_broke = tunnel->pod_broke};
     free(tunnel->client.pending);
     free(tunnel->pod.pending);
     tunnel->magic = 0;
@@ -151,6 +153,7 @@ static void side_failed(struct tunnel_side *side)
     if (tunnel->is_closing)
         return;
     tunnel_note_end(tunnel, side_is_client(side) ? TUNNEL_CLIENT_FAILED : TUNNEL_POD_FAILED);
+    tunnel->pod_broke |= !side_is_client(side);
     (void)uv_read_stop((uv_stream_t *)side->tcp);
     (void)uv_read_stop((uv_stream_t *)side->other->tcp);
     side->has_ended = true;

@@ -36,6 +36,7 @@ struct tunnel_report {
     uint64_t to_pod_bytes;
     uint64_t to_client_bytes;
     uint64_t duration_ms;
+    bool pod_broke; /* its socket failed, first or later: it did not part in peace */
 };
 
 /* Runs once, when both sockets are closed; the tunnel is gone. */

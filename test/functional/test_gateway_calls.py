@@ -363,7 +363,11 @@ def test_a_dead_agent_closes_the_stream_ends_the_call_and_gets_no_other_until_it
         world.agents[pod].kill()
         with pytest.raises(Closed):
             stream.receive()
+        with pytest.raises(ConnectionError):  # a provider has frames under way
+            wait_until(lambda: stream.send(BINARY, bytes(160)), "nobody takes them")
     wait_until(is_gone(world, "CA1"), "the call of a dead agent ends")
+    if world.front == "router":  # nginx hangs up at once, so that nobody notices yet
+        wait_until(lambda: state_of(world, pod) == (True, []), "it is put aside before anybody has tried it")
     for number in range(4):
         call = f"CA-after-{number}"
         _, path = world.place(call)
@@ -379,6 +383,33 @@ def test_a_dead_agent_closes_the_stream_ends_the_call_and_gets_no_other_until_it
     assert {world.call(call)["pod_name"] for call in ("CA-x", "CA-y")} == {pod, other}
     for stream in streams:
         stream.close()
+
+
+def test_a_pod_that_breaks_a_stream_and_is_still_there_goes_on(world_of):
+    world = world_of(is_manual=True, agents=1, env={"GATEWAY_RELEASE_GRACE": SOON})
+    pod, path = world.place("CA1")
+    with world.open(path) as stream:
+        world.agents[pod].accept().reset()
+        with pytest.raises(Closed):
+            stream.receive()
+        wait_until(is_gone(world, "CA1"), "the call is released")
+    time.sleep(0.5)
+    assert state_of(world, pod) == (False, [])
+    assert world.place("CA2")[0] == pod
+
+
+def test_a_drain_that_somebody_asked_for_is_not_shortened_by_a_death(world_of):
+    world = world_of(is_killable=True, env={"GATEWAY_RELEASE_GRACE": SOON})
+    pod, path = world.place("CA1")
+    with world.open(path) as stream:
+        assert stream.echoes()
+        world.router.post("/api/v1/drain", {"pod_name": pod, "ttl_seconds": 3600})
+        world.agents[pod].kill()
+        with pytest.raises(ConnectionError):
+            wait_until(lambda: stream.send(BINARY, bytes(160)), "nobody takes them")
+    wait_until(is_gone(world, "CA1"), "the call of a dead agent ends")
+    time.sleep(0.5)
+    assert "it is put aside" not in world.router.log()
 
 
 def test_a_pod_that_is_not_there_is_put_aside_and_the_client_never_notices(world_of):

@@ -62,8 +62,10 @@ int api_new(const struct api_settings *settings, struct store *store, struct met
     api->store = store;
     api->metrics = metrics;
     api->started_ms = clock_elapsed_ms();
-    err = ws_url_new(settings->ws_url_template, settings->base_url, settings->make_ticket != NULL,
-                     &api->ws_url);
+    err = api_set_secrets(api, (const char *const[SECRET_KINDS]){"", "", "", ""});
+    if (err == 0)
+        err = ws_url_new(settings->ws_url_template, settings->base_url, settings->make_ticket != NULL,
+                         &api->ws_url);
     if (err == 0)
         err = instruments_new(metrics, &api->instruments);
     if (err == 0)
@@ -82,12 +84,25 @@ struct api *api_free(struct api *api)
 {
     if (!api)
         return NULL;
+    secrets_free(api->secrets);
     ws_url_free(api->ws_url);
     instruments_free(api->instruments);
     gauges_free(api->gauges);
     watchers_free(api->watchers);
     free(api);
     return NULL;
+}
+
+int api_set_secrets(struct api *api, const char *const texts[SECRET_KINDS])
+{
+    struct secrets *secrets = NULL;
+    int err = secrets_new(texts, &secrets);
+
+    if (err < 0)
+        return err;
+    secrets_free(api->secrets);
+    api->secrets = secrets;
+    return 0;
 }
 
 void api_set_stopping(struct api *api)

@@ -6,6 +6,8 @@
 #ifndef API_API_H
 #define API_API_H
 
+#include "api/secrets.h"
+#include "http/forwarded.h"
 #include "http/http.h"
 #include "metrics/metrics.h"
 #include "store/store.h"
@@ -32,6 +34,12 @@ int api_new(const struct api_settings *settings, struct store *store, struct met
 struct api *api_free(struct api *api);
 
 /* Adds every route to `server` and logs and counts its requests. */
+/*
+ * Replaces all keys and tokens at once; they are copied. -EINVAL (see secrets_check), -ENOMEM: nothing has
+ * changed. Until the first call there are none, and nothing is checked.
+ */
+int api_set_secrets(struct api *api, const char *const texts[SECRET_KINDS]) MUST_CHECK;
+
 int api_serve(struct api *api, struct http_server *server) MUST_CHECK;
 
 /* Adds /metrics and the health routes only: for the listener on METRICS_PORT. */

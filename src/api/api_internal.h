@@ -11,6 +11,7 @@
 #include "api/events.h"
 #include "api/gauges.h"
 #include "api/instruments.h"
+#include "api/secrets.h"
 #include "api/ws_url.h"
 #include "base/json.h"
 #include "base/log.h"
@@ -32,6 +33,7 @@ struct api {
     struct gauges *gauges;
     struct watchers *watchers;
     struct ws_url *ws_url;
+    struct secrets *secrets;                      /* never NULL, but replaced: not to be kept beyond a call */
     struct http_server *servers[API_SERVERS_MAX]; /* borrowed; not looked at once we are stopping */
     const char *server_names[API_SERVERS_MAX];
     size_t server_count;

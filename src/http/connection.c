@@ -1,5 +1,6 @@
 #include "http/connection.h"
 
+#include <stdio.h>
 #include <stdlib.h>
 
 static void connection_format_peer(struct http_connection *connection)
@@ -19,7 +20,7 @@ static void connection_format_peer(struct http_connection *connection)
         (void)uv_ip6_name(six, connection->peer, sizeof(connection->peer));
 }
 
-struct http_connection *connection_new(struct http_server *server, uv_tcp_t *tcp)
+struct http_connection *connection_new(struct http_server *server, uv_tcp_t *tcp, const char *peer)
 {
     struct http_connection *connection = calloc(1, sizeof(*connection));
 
@@ -34,7 +35,10 @@ struct http_connection *connection_new(struct http_server *server, uv_tcp_t *tcp
     list_append(&server->all, &connection->link);
     server->objects++;
     parser_init(connection);
-    connection_format_peer(connection);
+    if (peer)
+        snprintf(connection->peer, sizeof(connection->peer), "%s", peer);
+    else
+        connection_format_peer(connection);
     (void)uv_tcp_nodelay(tcp, 1);
     return connection;
 }

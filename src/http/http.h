@@ -57,6 +57,14 @@ int http_server_listen(struct http_server *server, uint16_t port) MUST_CHECK;
 uint16_t http_server_port(const struct http_server *server);
 
 /*
+ * Takes `fd`, a connected stream socket that somebody else accepted, as a connection like those the server
+ * accepts itself, with the same limits. `peer` is the client's address as text; copied. `is_tls`: what comes
+ * out of it in clear text came encrypted. On failure `fd` is still the caller's; -ESHUTDOWN: the server takes
+ * no more connections.
+ */
+int http_server_adopt(struct http_server *server, int fd, const char *peer, bool is_tls) MUST_CHECK;
+
+/*
  * From now on every answer says "Connection: close". A client that asks again and again goes elsewhere by
  * itself, before http_server_drain closes a connection on which it may just be sending its next request.
  */
@@ -97,6 +105,8 @@ const char *http_request_id(const struct http_request *request);
 struct arena *http_request_arena(struct http_request *request);
 /* The peer's address as text. */
 const char *http_request_peer(const struct http_request *request);
+/* Did it come encrypted, to a listener of our own? Says nothing of what a proxy before us did. */
+bool http_request_is_tls(const struct http_request *request);
 uint64_t
 http_request_started_ns(const struct http_request *request); /* clock_elapsed_ns when its first byte came */
 /* For on_done: the status that was answered, 0 if the client was gone before. */

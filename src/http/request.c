@@ -185,6 +185,11 @@ const char *http_request_peer(const struct http_request *request)
     return request->connection->peer;
 }
 
+bool http_request_is_tls(const struct http_request *request)
+{
+    return request->connection->is_tls;
+}
+
 uint64_t http_request_started_ns(const struct http_request *request)
 {
     return request->started_ns;

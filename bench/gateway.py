@@ -30,6 +30,9 @@ MEMORY_KB = 40
 CPU_RATIO = 1.1
 CHILDREN_WAIT_S = 10
 LATE_MS = 20  # a whole frame
+RATE_TOLERANCE = 0.05  # of the frames that should pass; frames that pile up are carried several at once, which is cheaper
+# Many calls share one pod here: only a ticket says which of them a stream belongs to.
+SECRET = "a-secret-of-the-bench-0123456789"
 CALLS_MAX = 1000  # of one pod
 
 
@@ -94,7 +97,7 @@ class Ways:
         stack.callback(self.agent.stop)
         tiers = {"tiers": {"standard": {"type": "shared", "target": 1, "max_concurrent": CALLS_MAX}}}
         self.router = Router(os.path.join(options.build, "smart-router"), os.path.join(directory, "router"), tiers, 0,
-                             environment={"GATEWAY_RELEASE_GRACE": "0s", "LOG_LEVEL": "warn"})
+                             environment={"GATEWAY_RELEASE_GRACE": "0s", "LOG_LEVEL": "warn", "GATEWAY_SECRET": SECRET})
         stack.callback(self.router.stop)
         Client(self.router.port).must("POST", "/api/v1/pods",
                                       {"pod_name": "voice-agent-0", "address": f"127.0.0.1:{self.agent.port}"})
@@ -130,7 +133,10 @@ class Ways:
             busy_kb = memory_mb(pid, "VmRSS") * 1024 if pid else 0
             text = provider.communicate(timeout=120 + seconds)[0]
         found = json.loads(text)
+        time.sleep(1)
+        left = json.loads(Client(self.router.port).must("GET", "/api/v1/calls?limit=1"))["total"]
         return {
+            "left": left,
             "calls": found["completed"],
             "failed": found["failed"] + found["busy"],
             "frames": found["frames_sent"],
@@ -156,6 +162,7 @@ def summarise(slots):
         summary[way] = {key: spread([slot[key] for slot in mine])
                         for key in ("p50_ms", "p99_ms", "rate", "cpu_us", "busy", "kb_per_call")}
         summary[way]["lost"] = sum(slot["lost"] for slot in mine)
+        summary[way]["left"] = max(slot["left"] for slot in mine)
         summary[way]["failed"] = sum(slot["failed"] for slot in mine)
         summary[way]["frames"] = sum(slot["frames"] for slot in mine)
         summary[way]["late_ms"] = max(slot["late_ms"] for slot in mine)
@@ -177,19 +184,23 @@ def report(summary, options):
               f"{row['rate']['median']:6.0%} {row['cpu_us']['median']:9.2f} {row['busy']['median']:6.0%} {row['first_kb_per_call']:8.1f} {row['lost']:6} "
               f"{row['failed']:7} {row['late_ms']:8}")
     print("rate: frames that passed, of those that should; late: how far behind its time provider-sim sent one\n")
-    if summary["direct"]["late_ms"] > LATE_MS:
-        print("The simulators were late even with nobody between them: so many calls are too much for their core, or it is not\n"
-              "quiet. The latencies below say nothing; try fewer calls.\n")
     router = summary["router"]
+    is_late = any(summary[way]["late_ms"] > LATE_MS for way in WAYS)
+    is_short = any(abs(summary[way]["rate"]["median"] - 1) > RATE_TOLERANCE for way in WAYS)
     targets = [
-        ("no frame lost or reordered, no call failed", router["lost"] + router["failed"], 0, ""),
-        ("added latency, p99, over a direct connection", router["added_p99_ms"]["median"], ADDED_P99_MS, " ms"),
-        ("memory of the router for a call", router["first_kb_per_call"], MEMORY_KB, " KB"),
-        ("CPU for a frame, in nginx's", summary["cpu_ratio"]["median"], CPU_RATIO, ""),
+        ("frames lost or reordered, calls failed or left behind", router["lost"] + router["failed"] + router["left"], 0, "", None),
+        ("added latency, p99, over a direct connection", router["added_p99_ms"]["median"], ADDED_P99_MS, " ms",
+         "the simulators were late themselves" if is_late else None),
+        ("memory of the router for a call", router["first_kb_per_call"], MEMORY_KB, " KB", None),
+        ("CPU for a frame, in nginx's", summary["cpu_ratio"]["median"], CPU_RATIO, "",
+         "the ways did not carry the same number of frames" if is_short else None),
     ]
-    for what, value, limit, unit in targets:
-        print(f"{'met   ' if value <= limit else 'MISSED'}  {what}: {value:.2f}{unit} (at most {limit}{unit})")
-    return all(value <= limit for _, value, limit, _ in targets)
+    for what, value, limit, unit, doubt in targets:
+        verdict = "NOT JUDGED" if doubt else "met" if value <= limit else "MISSED"
+        print(f"{verdict:10}  {what}: {value:.2f}{unit} (at most {limit}{unit}){'; ' + doubt if doubt else ''}")
+    if is_late or is_short:
+        print("\nSo many calls are too much for this machine, or it is not quiet: try fewer.")
+    return all(value <= limit and not doubt for _, value, limit, _, doubt in targets)
 
 
 def main():

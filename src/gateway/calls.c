@@ -344,6 +344,15 @@ static void calls_look_at_waiting(uv_timer_t *timer)
 
 /* Holding. */
 
+enum call_contact calls_contact(const struct calls *calls, const char *call_sid)
+{
+    const struct map_node *node = map_get(&calls->by_sid, call_sid, strlen(call_sid));
+
+    if (!node)
+        return CALL_NOT_SEEN;
+    return CONTAINER_OF(node, const struct held_call, node)->holds > 0 ? CALL_CONNECTED : CALL_LEFT;
+}
+
 int calls_hold(struct calls *calls, const char *call_sid, struct held_call **ret_call)
 {
     struct map_node *node = map_get(&calls->by_sid, call_sid, strlen(call_sid));

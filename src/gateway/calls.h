@@ -22,6 +22,14 @@ struct calls_settings {
 int calls_new(uv_loop_t *loop, const struct calls_settings *settings, const struct asker *asker,
               struct metrics *metrics, struct calls **ret_calls) MUST_CHECK;
 
+/* What this router knows of a call's connections. */
+enum call_contact {
+    CALL_NOT_SEEN,  /* it has had none here */
+    CALL_LEFT,      /* it has none now: it may come back, or it is being released */
+    CALL_CONNECTED, /* it has one, open or being opened */
+};
+enum call_contact calls_contact(const struct calls *calls, const char *call_sid);
+
 /*
  * A connection of the call is about to be opened: keeps the call from being released. 0: *ret_call is to be
  * given back with calls_drop. -EALREADY: its release is under way, it is too late; -ENOMEM.

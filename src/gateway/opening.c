@@ -381,7 +381,47 @@ static int opening_hold(struct opening *opening)
     return err;
 }
 
-/* Without a ticket: the pod's newest call. With one whose call is not there: says why. */
+/* Is `call_sid` a segment of what the pod is asked for? A template can put it there. */
+static bool opening_names(const struct opening *opening, const char *call_sid)
+{
+    const char *rest = http_request_param(opening->request, "rest");
+    size_t len = strlen(call_sid);
+
+    while (rest) {
+        const char *end = strchrnul(rest, '/');
+
+        if ((size_t)(end - rest) == len && memcmp(rest, call_sid, len) == 0)
+            return true;
+        rest = *end ? end + 1 : NULL;
+    }
+    return false;
+}
+
+/*
+ * Which of the pod's calls a connection without a ticket belongs to: the one that its path names; else the
+ * newest that has not connected yet, so that each of several calls on a shared pod gets a connection of its
+ * own, and is released after it; else one that may come back; else it is one more of the newest.
+ */
+static const char *opening_choose(const struct opening *opening, const struct pod_info *pod)
+{
+    const char *chosen = "";
+    enum call_contact chosen_contact = CALL_CONNECTED;
+
+    for (size_t i = pod->calls.count; i-- > 0;) {
+        const char *call_sid = pod->calls.names[i];
+        enum call_contact contact = calls_contact(opening->gateway->calls, call_sid);
+
+        if (opening_names(opening, call_sid))
+            return call_sid;
+        if (!chosen[0] || contact < chosen_contact) {
+            chosen = call_sid;
+            chosen_contact = contact;
+        }
+    }
+    return chosen;
+}
+
+/* Without a ticket: finds out whose connection it is. With one whose call is not there: says why. */
 static void opening_looked_at_pod(void *arg, int err, const struct result *result)
 {
     struct opening *opening = arg;
@@ -398,7 +438,7 @@ static void opening_looked_at_pod(void *arg, int err, const struct result *resul
         opening_refuse(opening, 404, REFUSED_UNKNOWN_POD, "unknown pod");
         return;
     }
-    call_sid = has_ticket ? "" : result->pod.newest_call;
+    call_sid = has_ticket ? "" : opening_choose(opening, &result->pod);
     if (!call_sid[0] && result->pod.is_draining) {
         opening_refuse(opening, 503, REFUSED_DRAINING, "the pod is draining and has no such call");
     } else if (!call_sid[0]) {

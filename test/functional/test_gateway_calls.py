@@ -1,6 +1,6 @@
 """What the gateway does for calls: whom it lets in, how long a call lives, and what happens when somebody dies.
 
-All of it twice: straight into the router, and through nginx in front of it.
+All of it three times: straight into the router, through nginx in front of it, and with a router whose state is in Redis.
 """
 
 import base64
@@ -22,10 +22,15 @@ LONG = "1h"
 SOON = "300ms"
 
 
-@pytest.fixture(params=("router", "nginx"))
-def world_of(request, start_world):
-    """world_of(...) is start_world(front, ...), for each front."""
-    return lambda **kwargs: start_world(request.param, **kwargs)
+@pytest.fixture(params=("router", "nginx", "redis"))
+def world_of(request):
+    """world_of(...) is start_world(front, ...), for each front; or, with Redis, for the router itself."""
+    env = {}
+    if request.param == "redis":  # asked for first, so that it outlives the routers
+        env = {"REDIS_URL": request.getfixturevalue("redis_server").url, "LEADER_ELECTION_ENABLED": "false"}
+    start_world = request.getfixturevalue("start_world")
+    front = "nginx" if request.param == "nginx" else "router"
+    return lambda **kwargs: start_world(front, **{**kwargs, "env": {**env, **(kwargs.get("env") or {})}})
 
 
 def is_gone(world, call_sid):
@@ -301,6 +306,49 @@ def test_streams_of_a_shared_pod_belong_to_their_own_calls(world_of):
     for call in ("CA1", "CA3"):
         streams[call].close()
         wait_until(is_gone(world, call), "each is released")
+
+
+def shared_world(world_of, **env):
+    tiers = {"basic": {"type": "shared", "target": 1, "max_concurrent": 3}}
+    return world_of(agents=1, tiers=tiers, env={"GATEWAY_RELEASE_GRACE": SOON, **env})
+
+
+def test_without_tickets_each_stream_of_a_shared_pod_holds_one_of_its_calls(world_of):
+    """Nobody can say which is whose; but as many calls are left as there are streams."""
+    world = shared_world(world_of)
+    (path,) = {world.place(call)[1] for call in ("CA1", "CA2", "CA3")}
+    streams = [world.open(path) for _ in range(3)]
+    for left, stream in zip((2, 1, 0), streams):
+        assert stream.echoes()
+        stream.close()
+        wait_until(lambda: world.router.get("/api/v1/calls").json()["total"] == left, "one call is released")
+        time.sleep(0.5)
+        assert world.router.get("/api/v1/calls").json()["total"] == left
+
+
+def test_without_tickets_a_stream_belongs_to_the_call_that_its_path_names(world_of):
+    world = shared_world(world_of, WS_URL_TEMPLATE="{base}/ws/pod/{pod}/calls/{call_sid}/audio")
+    calls = ("CA:1", "CA:2", "CA:3")
+    streams = {call: world.open(world.place(call)[1]) for call in reversed(calls)}
+    second = world.open(world.place("CA:1")[1])
+    for call in ("CA:2", "CA:3"):
+        streams[call].close()
+        wait_until(is_gone(world, call), "its own call is released")
+    streams["CA:1"].close()
+    time.sleep(1)
+    assert world.call("CA:1"), "it has another stream"
+    second.close()
+    wait_until(is_gone(world, "CA:1"), "the last call is released")
+
+
+def test_without_tickets_a_call_that_never_came_is_not_taken_for_the_next_one(world_of):
+    world = shared_world(world_of)
+    world.place("CA-gone")
+    _, path = world.place("CA-here")
+    with world.open(path) as stream:
+        assert stream.echoes()
+    wait_until(is_gone(world, "CA-here"), "the newer call is released")
+    assert world.call("CA-gone")
 
 
 # ----- Who dies, hangs or is slow -----

@@ -55,6 +55,7 @@ struct app {
     struct ended *ended;
     struct api *api;
     struct gateway *gateway;
+    struct trusted *trusted;
     struct http_server *server;
     struct http_server *metrics_server;
     struct manager_static_pod *static_pods;
@@ -343,6 +344,14 @@ static int app_open_store(struct app *app)
     return app_open_redis(&app->loop, settings, &app->store);
 }
 
+/* check_settings has found nothing wrong with the list, so that only memory can be missing. */
+static int app_new_trusted(struct app *app)
+{
+    char error[ERROR_MAX];
+
+    return trusted_new(app->settings->trusted_proxies, &app->trusted, error, sizeof(error));
+}
+
 static int app_new_servers(struct app *app)
 {
     const struct settings *settings = app->settings;
@@ -389,6 +398,7 @@ static int app_new_api(struct app *app)
         .fallback_ws_url = app->settings->fallback_ws_url,
         .identity = app->identity,
         .loop = &app->loop,
+        .trusted = app->trusted,
         .make_ticket = app->settings->gateway_secret[0] ? gateway_make_ticket : NULL,
         .make_ticket_arg = app->gateway,
     };
@@ -490,6 +500,8 @@ static int app_build(struct app *app)
     if (err == 0)
         err = ended_new(app->store, app->metrics, &app->ended);
     if (err == 0)
+        err = app_new_trusted(app);
+    if (err == 0)
         err = app_new_servers(app);
     if (err == 0)
         err = app_new_gateway(app);
@@ -571,6 +583,7 @@ int app_run(const struct config *config)
     assert(err == 0); /* every handle was closed above */
     api_free(app.api);
     gateway_free(app.gateway);
+    trusted_free(app.trusted);
     ended_free(app.ended);
     metrics_free(app.metrics);
     free(app.static_pods);

@@ -6,6 +6,7 @@
 #include "core/names.h"
 #include "core/tiers.h"
 #include "gateway/gateway.h"
+#include "http/forwarded.h"
 
 enum { SENTENCE_MAX = 1024 };
 
@@ -37,6 +38,17 @@ static void check_static_pod(struct config *config, const struct static_pod *pod
     strbuf_release(&sentence);
 }
 
+static void check_trusted(struct config *config)
+{
+    struct trusted *trusted = NULL;
+    char error[SENTENCE_MAX] = "";
+    int err = trusted_new(config_settings(config)->trusted_proxies, &trusted, error, sizeof(error));
+
+    if (err < 0)
+        config_add_error(config, "TRUSTED_PROXIES", err == -EINVAL ? error : strerror(-err));
+    trusted_free(trusted);
+}
+
 void check_settings(struct config *config)
 {
     const struct settings *settings = config_settings(config);
@@ -44,6 +56,7 @@ void check_settings(struct config *config)
     const char *bad;
 
     check_tiers(config);
+    check_trusted(config);
     for (size_t i = 0; i < settings->static_pod_count; i++)
         check_static_pod(config, &settings->static_pods[i]);
     if (!api_check_template(settings->ws_url_template, error, sizeof(error)))

@@ -109,6 +109,7 @@ struct settings {
     const char *plivo_auth_token;
     const char *exotel_token;
     const char *public_base_url;
+    const char *trusted_proxies;
     /* Logging */
     int log_level;  /* enum log_level */
     int log_format; /* enum log_format */

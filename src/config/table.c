@@ -210,9 +210,11 @@ const struct setting config_table[] = {
      .fallback = "2s", LIMITS(10 * MS, HOUR), .help = "Time between two tries to become leader or to renew."},
 
     /* Security */
-    {"API_KEY", group_security, SETTING_STRING, SETTING_REFUSED, true, FIELD(api_key), .fallback = "",
-     LIMITS(0, 4096), .help = "Keys that clients of the API must send.",
-     .refusal = "this version cannot check API keys yet: it would leave the API open"},
+    {"API_KEY", group_security, SETTING_STRING, .is_secret = true, FIELD(api_key), .fallback = "",
+     LIMITS(0, 16 * 1025),
+     .help = "What clients of /api/v1 must send as `Authorization: Bearer`, but for the health routes and the "
+             "webhooks of providers. Several keys are separated by commas: up to 16 of 1 to 1024 printable "
+             "ASCII characters. Unset: anybody may use the API."},
     {"TWILIO_AUTH_TOKEN", group_security, SETTING_STRING, SETTING_REFUSED, true, FIELD(twilio_auth_token),
      .fallback = "", LIMITS(0, 4096), .help = "Checks the signature of Twilio's webhooks.",
      .refusal = no_signature},
@@ -225,6 +227,10 @@ const struct setting config_table[] = {
     {"PUBLIC_BASE_URL", group_security, SETTING_URL, SETTING_INERT, FIELD(public_base_url), .fallback = "",
      LIMITS(0, 1024), .choices = "http|https",
      .help = "How providers reach this router; part of what they sign."},
+    {"TRUSTED_PROXIES", group_security, SETTING_STRING, FIELD(trusted_proxies), .fallback = "",
+     LIMITS(0, 8 * 1024),
+     .help = "Proxies whose X-Forwarded-For, -Proto and -Host are believed: addresses and blocks, as "
+             "`10.0.0.0/8,2001:db8::/32`. Unset: nobody's."},
 
     /* Logging */
     {"LOG_LEVEL", group_log, SETTING_ENUM, FIELD(log_level), .fallback = "info",

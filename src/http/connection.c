@@ -245,6 +245,35 @@ static void connection_dispatch(struct http_connection *connection)
     }
 }
 
+/*
+ * Asks the guard, once the header is there. False: it said no, and the request has been answered. Then a body
+ * that is still on its way ends the connection, because nobody is going to read it.
+ */
+static bool connection_guard(struct http_connection *connection)
+{
+    const struct http_server *server = connection->server;
+    struct http_request *request = connection->request;
+    const char *error = NULL;
+    int status;
+
+    if (!server->guard || !request->header_done || request->is_guarded)
+        return true;
+    request->is_guarded = true;
+    status = server->guard(request, server->guard_arg, &error);
+    if (status == 0)
+        return true;
+    assert(error);
+    if (!request->is_complete) {
+        http_refuse(request, status, error);
+        return false;
+    }
+    request->state = REQUEST_WORKING;
+    if (request->id_len == 0)
+        http_request_make_id(request);
+    http_respond_error(request, status, error);
+    return false;
+}
+
 /* What the connection waits for, now that nothing more can be done. */
 static void connection_settle(struct http_connection *connection, bool header_was_done)
 {
@@ -292,11 +321,11 @@ static void connection_process(struct http_connection *connection)
             break;
         }
         rc = parser_run(connection);
-        if (rc == 0 || connection->is_closing)
+        if (connection->is_closing)
             break;
         if (rc < 0)
             http_refuse(request, request->refuse_status, request->refuse_message);
-        else
+        else if (connection_guard(connection) && rc > 0)
             connection_dispatch(connection);
         if (request->state != REQUEST_SENT && request->state != REQUEST_UPGRADED)
             break;

@@ -47,6 +47,17 @@ int http_server_route(struct http_server *server, const char *method, const char
                       http_handler_fn handler, void *arg) MUST_CHECK;
 
 /*
+ * Who may ask. Runs once for each request whose header was read, before its body is waited for and before the
+ * path is looked up, so that who is refused learns nothing of what is there. 0: it goes on. Else the status
+ * that refuses it, with *ret_error as the sentence of the JSON error; headers may have been added with
+ * http_response_header. The request has no route yet, nor a body or an id.
+ */
+typedef int (*http_guard_fn)(struct http_request *request, void *arg, const char **ret_error);
+
+/* One for each server; NULL: none. */
+void http_server_guard(struct http_server *server, http_guard_fn guard, void *arg);
+
+/*
  * Runs `fn` after the answer to each request was handed to the kernel (or the client was gone). That includes
  * requests the server itself refused: those have no route, and no method if it could not be read.
  */

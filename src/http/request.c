@@ -29,6 +29,7 @@ struct http_request *http_request_get(struct http_connection *connection)
     request->has_method = false;
     request->is_http_1_0 = false;
     request->header_done = false;
+    request->is_guarded = false;
     request->is_chunked = false;
     request->is_complete = false;
     request->wants_upgrade = false;

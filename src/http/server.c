@@ -81,6 +81,12 @@ int http_server_route(struct http_server *server, const char *method, const char
     return router_add(&server->router, method, pattern, handler, arg);
 }
 
+void http_server_guard(struct http_server *server, http_guard_fn guard, void *arg)
+{
+    server->guard = guard;
+    server->guard_arg = arg;
+}
+
 void http_server_on_done(struct http_server *server, http_handler_fn fn, void *arg)
 {
     server->on_done = fn;

@@ -67,6 +67,8 @@ int api_new(const struct api_settings *settings, struct store *store, struct met
         err = ws_url_new(settings->ws_url_template, settings->base_url, settings->make_ticket != NULL,
                          &api->ws_url);
     if (err == 0)
+        err = rate_new(settings->rate_limit ? settings->rate_limit : "", &api->rate);
+    if (err == 0)
         err = instruments_new(metrics, &api->instruments);
     if (err == 0)
         err = gauges_new(metrics, &api->gauges);
@@ -86,6 +88,7 @@ struct api *api_free(struct api *api)
         return NULL;
     secrets_free(api->secrets);
     ws_url_free(api->ws_url);
+    rate_free(api->rate);
     instruments_free(api->instruments);
     gauges_free(api->gauges);
     watchers_free(api->watchers);

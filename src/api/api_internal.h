@@ -11,6 +11,7 @@
 #include "api/events.h"
 #include "api/gauges.h"
 #include "api/instruments.h"
+#include "api/rate.h"
 #include "api/secrets.h"
 #include "api/ws_url.h"
 #include "base/json.h"
@@ -33,6 +34,9 @@ struct api {
     struct gauges *gauges;
     struct watchers *watchers;
     struct ws_url *ws_url;
+    struct rate *rate;          /* NULL: no limit */
+    uint64_t limited;           /* requests refused since the last line about them */
+    uint64_t limited_logged_ms; /* clock_elapsed_ms; 0: never */
     struct secrets *secrets;                      /* never NULL, but replaced: not to be kept beyond a call */
     struct http_server *servers[API_SERVERS_MAX]; /* borrowed; not looked at once we are stopping */
     const char *server_names[API_SERVERS_MAX];
@@ -69,6 +73,9 @@ void api_execute(struct api_task *task, const struct command *command);
 
 /* Microseconds from the request's first byte to the store's answer, for the log. */
 int64_t api_task_us(const struct api_task *task);
+
+/* admit.c: false: this client has asked for too many pods lately, and has been answered with 429. */
+bool api_admit(struct api *api, struct http_request *request) MUST_CHECK;
 
 /* reply.c: answers. A buffer that failed (it was too large for the arena) gives a 500. */
 void api_reply_begin(struct http_request *request, struct strbuf *buf, struct json_writer *json);

@@ -8,6 +8,7 @@
 #ifndef API_INSTRUMENTS_H
 #define API_INSTRUMENTS_H
 
+#include "api/secrets.h"
 #include "core/command.h"
 #include "metrics/metrics.h"
 
@@ -40,6 +41,12 @@ void instruments_released(struct instruments *instruments, const char *pool, enu
 void instruments_drained(struct instruments *instruments);
 /* Somebody gave tiers that cannot be. */
 void instruments_tiers_refused(struct instruments *instruments);
+
+/* Somebody asked without a key, token or signature of that kind, or with a wrong one. */
+void instruments_unauthorized(struct instruments *instruments, enum secret_kind kind);
+
+/* RATE_LIMIT refused a request. */
+void instruments_limited(struct instruments *instruments);
 
 /* One command took that long in the store. */
 void instruments_asked(struct instruments *instruments, enum command_type type, uint64_t duration_ns);

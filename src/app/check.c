@@ -1,6 +1,7 @@
 #include "app/check.h"
 
 #include "api/api.h"
+#include "api/rate.h"
 #include "app/redis.h"
 #include "base/json.h"
 #include "core/names.h"
@@ -61,6 +62,8 @@ void check_settings(struct config *config)
         check_static_pod(config, &settings->static_pods[i]);
     if (!api_check_template(settings->ws_url_template, error, sizeof(error)))
         config_add_error(config, "WS_URL_TEMPLATE", error);
+    if (rate_check(settings->rate_limit, error, sizeof(error)) < 0)
+        config_add_error(config, "RATE_LIMIT", error);
     if (!gateway_check_secret(settings->gateway_secret, error, sizeof(error)))
         config_add_error(config, "GATEWAY_SECRET", error);
     if (!settings->gateway_secret[0] && strstr(settings->ws_url_template, "{ticket}"))

@@ -41,7 +41,6 @@ struct settings {
     uint64_t http_idle_timeout_ms;
     uint64_t http_shutdown_timeout_ms;
     uint64_t max_connections;
-    const char *rate_limit;
     const char *tls_cert_file;
     const char *tls_key_file;
     /* Store */
@@ -110,6 +109,7 @@ struct settings {
     const char *exotel_token;
     const char *public_base_url;
     const char *trusted_proxies;
+    const char *rate_limit;
     /* Logging */
     int log_level;  /* enum log_level */
     int log_format; /* enum log_format */

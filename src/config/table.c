@@ -45,9 +45,6 @@ const struct setting config_table[] = {
      .help = "How long requests in flight and connections of the gateway may take to finish after SIGTERM."},
     {"MAX_CONNECTIONS", group_http, SETTING_UINT, FIELD(max_connections), .fallback = "10000",
      LIMITS(1, 1000000), .help = "Connections open at once; more get 503 and are closed."},
-    {"RATE_LIMIT", group_http, SETTING_STRING, SETTING_REFUSED, FIELD(rate_limit), .fallback = "",
-     LIMITS(0, 256), .help = "Requests that one client may send.",
-     .refusal = "this version cannot limit rates yet: it would let every request pass"},
     {"TLS_CERT_FILE", group_http, SETTING_STRING, SETTING_REFUSED, FIELD(tls_cert_file), .fallback = "",
      LIMITS(0, 4096), .help = "The certificate chain of the TLS listener.", .refusal = no_tls},
     {"TLS_KEY_FILE", group_http, SETTING_STRING, SETTING_REFUSED, FIELD(tls_key_file), .fallback = "",
@@ -231,6 +228,9 @@ const struct setting config_table[] = {
      LIMITS(0, 8 * 1024),
      .help = "Proxies whose X-Forwarded-For, -Proto and -Host are believed: addresses and blocks, as "
              "`10.0.0.0/8,2001:db8::/32`. Unset: nobody's."},
+    {"RATE_LIMIT", group_security, SETTING_STRING, FIELD(rate_limit), .fallback = "", LIMITS(0, 32),
+     .help = "How many calls one client address may ask pods for: `10/s`, `600/m` or `3600/h`, and as many at "
+             "once; then 429. Providers send all their calls from a few addresses. Unset: no limit."},
 
     /* Logging */
     {"LOG_LEVEL", group_log, SETTING_ENUM, FIELD(log_level), .fallback = "info",

@@ -97,7 +97,7 @@ def test_the_documentation_is_that_of_the_table(run_router):
     assert done.stdout.decode() == (ROOT / "docs" / "CONFIG.md").read_text()
 
 
-@pytest.mark.parametrize("variable", ["API_KEY", "API_KEY_FILE", "TLS_CERT_FILE", "RATE_LIMIT"])
+@pytest.mark.parametrize("variable", ["API_KEY", "API_KEY_FILE", "TLS_CERT_FILE"])
 def test_what_this_version_cannot_honour_stops_the_start(run_router, variable):
     done = run_router({variable: "something"})
     assert done.returncode == 2

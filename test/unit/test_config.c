@@ -159,10 +159,10 @@ static void bad_value__is_shown_without_its_control_characters(void **state UNUS
 
 static void features_to_come__refuse_to_start_and_keep_the_secret(void **state UNUSED)
 {
-    static const char *const names[] = {"API_KEY",           "TWILIO_AUTH_TOKEN",    "PLIVO_AUTH_TOKEN",
-                                        "EXOTEL_TOKEN",      "TLS_CERT_FILE",        "TLS_KEY_FILE",
-                                        "RATE_LIMIT",        "API_KEY_FILE",         "TWILIO_AUTH_TOKEN_FILE",
-                                        "EXOTEL_TOKEN_FILE", "PLIVO_AUTH_TOKEN_FILE"};
+    static const char *const names[] = {
+        "API_KEY",           "TWILIO_AUTH_TOKEN",    "PLIVO_AUTH_TOKEN", "EXOTEL_TOKEN",
+        "TLS_CERT_FILE",     "TLS_KEY_FILE",         "API_KEY_FILE",     "TWILIO_AUTH_TOKEN_FILE",
+        "EXOTEL_TOKEN_FILE", "PLIVO_AUTH_TOKEN_FILE"};
 
     for (size_t i = 0; i < ARRAY_LEN(names); i++) {
         struct config *config = LOAD(names[i], "s3cret");

@@ -97,6 +97,8 @@ static void api_webhook(struct api *api, struct http_request *request, const str
         api_refuse(request, 405, "method not allowed");
         return;
     }
+    if (!api_admit(api, request))
+        return;
     allocation = api_task_new(api, request, sizeof(*allocation), api_webhook_stored);
     if (!allocation)
         return;

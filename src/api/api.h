@@ -25,6 +25,7 @@ struct api_settings {
     const char *identity;          /* this process's name: POD_NAME */
     uv_loop_t *loop;               /* borrowed; NULL: no events can be watched */
     const struct trusted *trusted; /* TRUSTED_PROXIES, borrowed; NULL: nobody */
+    const char *public_base_url;   /* PUBLIC_BASE_URL, without a slash at its end; NULL or "": not known */
     const char *rate_limit;        /* RATE_LIMIT, see rate_check; NULL or "": none */
     /* Writes {ticket} of a URL, API_TICKET_SIZE bytes with its NUL at most; NULL: URLs have no tickets. */
     void (*make_ticket)(void *arg, const char *call_sid, const char *pod, char *ticket);

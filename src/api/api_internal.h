@@ -101,6 +101,12 @@ void api_log_refused(struct http_request *request, int status, const char *error
 void api_log_request(struct http_request *request, enum log_level level, const char *message, int status,
                      const char *error);
 
+/* calls.c: counts and logs what became of a release, whoever asked for it; `reason` may be "". */
+#define API_STATUS_CALLBACK "status callback"
+void api_note_release(const struct api_task *task, const struct result *result, const char *call_sid,
+                      const char *reason);
+void api_note_release_failure(const struct api_task *task, int err, const char *call_sid, const char *reason);
+
 /* refusal.c: what stood in the way of each pool: as JSON, and as a line for the log. */
 void api_put_refusal(struct json_writer *json, const char *key, const struct refusal *refusal);
 void api_write_refusal(struct strbuf *buf, const struct refusal *refusal);
@@ -132,5 +138,8 @@ void api_metrics(struct http_request *request, void *arg);
 void api_twilio(struct http_request *request, void *arg);
 void api_plivo(struct http_request *request, void *arg);
 void api_exotel(struct http_request *request, void *arg);
+void api_twilio_status(struct http_request *request, void *arg);
+void api_plivo_status(struct http_request *request, void *arg);
+void api_exotel_status(struct http_request *request, void *arg);
 
 #endif

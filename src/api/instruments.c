@@ -50,6 +50,7 @@ struct instruments {
     struct metrics_series *operations[COMMAND_TYPES];
     struct metrics_series *drains;
     struct metrics_series *unauthorized[SECRET_KINDS];
+    struct metrics_family *webhooks_refused;
     struct metrics_series *tier_errors;
     struct metrics_series *limited;
     struct endpoint *endpoints[ENDPOINTS_MAX];
@@ -58,6 +59,28 @@ struct instruments {
     struct pool_series no_pool;    /* label "none": the call got none */
     struct pool_series other_pool; /* beyond POOLS_MAX, or without memory */
 };
+
+static const char *const refusal_names[WEBHOOK_REFUSALS] = {
+    [WEBHOOK_UNSIGNED] = "unsigned",
+    [WEBHOOK_WRONG] = "wrong",
+    [WEBHOOK_UNVERIFIABLE] = "unverifiable",
+};
+
+static bool instruments_add_webhooks(struct instruments *instruments, struct metrics *metrics)
+{
+    static const char *const labels[] = {"provider", "reason"};
+    static const char *const providers[] = {"twilio", "plivo", "exotel"};
+
+    instruments->webhooks_refused =
+        metrics_family(metrics, METRICS_COUNTER, "smart_router_webhooks_refused_total",
+                       "Webhooks refused because they do not come from their provider.", labels, 2, NULL, 0);
+    /* From the start and at zero, so that the first one is seen as an increase. */
+    for (size_t i = 0; i < ARRAY_LEN(providers) && instruments->webhooks_refused; i++)
+        for (size_t reason = 0; reason < WEBHOOK_REFUSALS; reason++)
+            metrics_series(instruments->webhooks_refused,
+                           (const char *const[]){providers[i], refusal_names[reason]});
+    return instruments->webhooks_refused != NULL;
+}
 
 static bool instruments_add_unauthorized(struct instruments *instruments, struct metrics *metrics)
 {
@@ -134,7 +157,8 @@ int instruments_new(struct metrics *metrics, struct instruments **ret_instrument
         return -ENOMEM;
     map_init(&instruments->pools);
     if (!instruments_add_families(instruments, metrics) ||
-        !instruments_add_unauthorized(instruments, metrics)) {
+        !instruments_add_unauthorized(instruments, metrics) ||
+        !instruments_add_webhooks(instruments, metrics)) {
         instruments_free(instruments);
         return -ENOMEM;
     }
@@ -209,6 +233,14 @@ void instruments_tiers_refused(struct instruments *instruments)
 void instruments_unauthorized(struct instruments *instruments, enum secret_kind kind)
 {
     metrics_add(instruments->unauthorized[kind], 1);
+}
+
+void instruments_webhook_refused(struct instruments *instruments, const char *provider,
+                                 enum webhook_refusal reason)
+{
+    metrics_add(
+        metrics_series(instruments->webhooks_refused, (const char *const[]){provider, refusal_names[reason]}),
+        1);
 }
 
 void instruments_limited(struct instruments *instruments)

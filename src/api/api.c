@@ -235,6 +235,7 @@ int api_serve(struct api *api, struct http_server *server)
 {
     int err = api_add_routes(api, server, api_routes, ARRAY_LEN(api_routes));
 
+    http_server_guard(server, api_guard, api);
     return err < 0 ? err : api_serve_as(api, server, "http");
 }
 

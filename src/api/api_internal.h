@@ -111,6 +111,9 @@ void api_note_release_failure(const struct api_task *task, int err, const char *
 void api_put_refusal(struct json_writer *json, const char *key, const struct refusal *refusal);
 void api_write_refusal(struct strbuf *buf, const struct refusal *refusal);
 
+/* guard.c: an http_guard_fn; its argument is the api. */
+int api_guard(struct http_request *request, void *arg, const char **ret_error);
+
 /* Handlers; their argument is the api. */
 void api_allocate(struct http_request *request, void *arg);
 void api_release(struct http_request *request, void *arg);

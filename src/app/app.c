@@ -14,6 +14,8 @@
 #include "app/kube.h"
 #include "app/lead.h"
 #include "app/redis.h"
+#include "app/reload.h"
+#include "app/warn.h"
 #include "base/clock.h"
 #include "cli/cli.h"
 #include "gateway/gateway.h"
@@ -55,6 +57,7 @@ struct app {
     struct ended *ended;
     struct api *api;
     struct gateway *gateway;
+    struct reload *reload;
     struct trusted *trusted;
     struct http_server *server;
     struct http_server *metrics_server;
@@ -193,7 +196,8 @@ static void app_signalled(uv_signal_t *signal, int number)
     struct app *app = signal->data;
 
     if (number == SIGHUP) {
-        log_info("SIGHUP: nothing to reload yet");
+        if (!app->is_stopping)
+            reload_run(app->reload);
         return;
     }
     if (app->is_stopping) {
@@ -288,16 +292,6 @@ static void app_raise_descriptors(const struct settings *settings)
             log_num("max_connections", (int64_t)settings->max_connections),
             log_num("gateway_max", (int64_t)settings->gateway_max),
             log_num("open_files_limit", (int64_t)limit.rlim_cur));
-}
-
-static void app_warn(const struct app *app)
-{
-    if (config_inert_names(app->config)[0])
-        log_warn("settings that have no effect in this version",
-                 log_str("names", config_inert_names(app->config)));
-    log_warn("API_KEY cannot be set in this version: keep the port private");
-    if (!app->settings->gateway_secret[0])
-        log_warn("GATEWAY_SECRET is not set: who knows a pod's name can connect to its call");
 }
 
 static int app_open_embedded(struct app *app)
@@ -413,6 +407,14 @@ static int app_new_api(struct app *app)
     return api_serve_metrics(app->api, app->metrics_server);
 }
 
+static int app_new_reload(struct app *app)
+{
+    const struct reload_parts parts = {
+        .config = app->config, .api = app->api, .gateway = app->gateway, .metrics = app->metrics};
+
+    return reload_new(&parts, &app->reload);
+}
+
 static int app_new_kube(struct app *app)
 {
     int err;
@@ -509,6 +511,8 @@ static int app_build(struct app *app)
     if (err == 0)
         err = app_new_api(app);
     if (err == 0)
+        err = app_new_reload(app);
+    if (err == 0)
         err = app_new_kube(app);
     if (err == 0)
         err = app_new_lead(app);
@@ -554,7 +558,7 @@ static int app_start(struct app *app)
         err = app_listen(app->metrics_server, app->settings->metrics_port, "METRICS_PORT", "metrics");
     if (err < 0)
         return err;
-    app_warn(app);
+    warn_of_settings(app->config);
     /* In the same turn of the loop, so that with a store of its own the first request finds the static pods.
      */
     return lead_start(app->lead);
@@ -582,6 +586,7 @@ int app_run(const struct config *config)
 
     err = uv_loop_close(&app.loop);
     assert(err == 0); /* every handle was closed above */
+    reload_free(app.reload);
     api_free(app.api);
     gateway_free(app.gateway);
     trusted_free(app.trusted);

@@ -50,6 +50,28 @@ static void check_trusted(struct config *config)
     trusted_free(trusted);
 }
 
+void check_secrets(struct config *config)
+{
+    const struct settings *settings = config_settings(config);
+    const struct {
+        const char *name;
+        const char *text;
+    } lists[] = {
+        {"API_KEY", settings->api_key},
+        {"TWILIO_AUTH_TOKEN", settings->twilio_auth_token},
+        {"PLIVO_AUTH_TOKEN", settings->plivo_auth_token},
+        {"EXOTEL_TOKEN", settings->exotel_token},
+    };
+    char error[SENTENCE_MAX] = "";
+
+    for (size_t i = 0; i < ARRAY_LEN(lists); i++) {
+        if (!secrets_check(lists[i].text, error, sizeof(error)))
+            config_add_error(config, lists[i].name, error);
+    }
+    if (!gateway_check_secret(settings->gateway_secret, error, sizeof(error)))
+        config_add_error(config, "GATEWAY_SECRET", error);
+}
+
 void check_settings(struct config *config)
 {
     const struct settings *settings = config_settings(config);
@@ -64,8 +86,7 @@ void check_settings(struct config *config)
         config_add_error(config, "WS_URL_TEMPLATE", error);
     if (rate_check(settings->rate_limit, error, sizeof(error)) < 0)
         config_add_error(config, "RATE_LIMIT", error);
-    if (!gateway_check_secret(settings->gateway_secret, error, sizeof(error)))
-        config_add_error(config, "GATEWAY_SECRET", error);
+    check_secrets(config);
     if (!settings->gateway_secret[0] && strstr(settings->ws_url_template, "{ticket}"))
         config_add_error(config, "WS_URL_TEMPLATE", "has {ticket}, but GATEWAY_SECRET is not set");
     bad = app_check_redis(settings, error, sizeof(error));

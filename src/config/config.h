@@ -127,6 +127,15 @@ typedef const char *(*config_lookup_fn)(void *arg, const char *name);
  */
 int config_load(config_lookup_fn lookup, void *arg, struct config **ret_config) MUST_CHECK;
 
+/*
+ * A copy of `config`, for which those of the `names` (secrets) that came from files were read again. Nothing
+ * else was: where it says the same, it borrows from `config`, which must stay. *ret_files is how many files
+ * there were. What is wrong with them is in config_errors of the copy; then it is of no further use. Fails
+ * only with -ENOMEM.
+ */
+int config_reread(const struct config *config, const char *const *names, size_t count,
+                  struct config **ret_fresh, size_t *ret_files) MUST_CHECK;
+
 /* Accepts NULL; always returns NULL. */
 struct config *config_free(struct config *config);
 void config_freep(struct config **config);

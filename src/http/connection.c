@@ -274,6 +274,14 @@ static bool connection_guard(struct http_connection *connection)
     return false;
 }
 
+static void connection_ask_for_body(struct http_connection *connection)
+{
+    static const uv_buf_t go_on = {.base = (char *)(uintptr_t) "HTTP/1.1 100 Continue\r\n\r\n", .len = 25};
+
+    connection->request->expects_continue = false;
+    connection_send(connection, &go_on, 1);
+}
+
 /* What the connection waits for, now that nothing more can be done. */
 static void connection_settle(struct http_connection *connection, bool header_was_done)
 {
@@ -327,6 +335,8 @@ static void connection_process(struct http_connection *connection)
             http_refuse(request, request->refuse_status, request->refuse_message);
         else if (connection_guard(connection) && rc > 0)
             connection_dispatch(connection);
+        else if (request->state == REQUEST_READING && request->expects_continue)
+            connection_ask_for_body(connection);
         if (request->state != REQUEST_SENT && request->state != REQUEST_UPGRADED)
             break;
         connection->is_processing = false;

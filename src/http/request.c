@@ -30,6 +30,7 @@ struct http_request *http_request_get(struct http_connection *connection)
     request->is_http_1_0 = false;
     request->header_done = false;
     request->is_guarded = false;
+    request->expects_continue = false;
     request->is_chunked = false;
     request->is_complete = false;
     request->wants_upgrade = false;

@@ -15,6 +15,7 @@
 #include "app/lead.h"
 #include "app/redis.h"
 #include "app/reload.h"
+#include "app/tls.h"
 #include "app/warn.h"
 #include "base/clock.h"
 #include "cli/cli.h"
@@ -60,6 +61,7 @@ struct app {
     struct reload *reload;
     struct trusted *trusted;
     struct http_server *server;
+    struct tls_server *tls; /* NULL: clear text only */
     struct http_server *metrics_server;
     struct manager_static_pod *static_pods;
     struct k8s_config *kube_config; /* both only where pods come from Kubernetes */
@@ -117,6 +119,11 @@ static void app_close_servers(void *arg)
     app->servers_left = 1; /* this function itself, so that there is always a last one */
     app_close_server(app, app->server);
     app_close_server(app, app->metrics_server);
+    if (app->tls) {
+        app->servers_left++;
+        tls_server_close(app->tls, app_server_closed, app);
+    }
+    app->tls = NULL;
     app->server = NULL;
     app->metrics_server = NULL;
     app_server_closed(app);
@@ -163,16 +170,21 @@ static void app_look_at_drain(uv_timer_t *timer)
     struct app *app = timer->data;
     size_t carried = gateway_connections(app->gateway);
     size_t connections = http_server_connections(app->server);
+    size_t encrypted;
 
     if (!app->is_draining && connections > 0 && uv_now(&app->loop) < app->leave_until_ms)
         return;
     if (!app->is_draining) {
         app->is_draining = true;
         http_server_drain(app->server);
+        if (app->tls)
+            tls_server_drain(app->tls);
         gateway_drain(app->gateway);
         connections = http_server_connections(app->server);
     }
-    if (connections + carried > 0 && uv_now(&app->loop) < app->drain_until_ms)
+    /* A connection that has ended may still have something to send here. */
+    encrypted = app->tls ? tls_server_connections(app->tls) : 0;
+    if (connections + carried + encrypted > 0 && uv_now(&app->loop) < app->drain_until_ms)
         return;
     uv_timer_stop(timer);
     if (connections > 0)
@@ -275,6 +287,7 @@ static int app_catch_signals(struct app *app)
 static void app_raise_descriptors(const struct settings *settings)
 {
     struct rlimit limit;
+    uint64_t wanted;
 
     if (getrlimit(RLIMIT_NOFILE, &limit) < 0)
         return;
@@ -284,8 +297,10 @@ static void app_raise_descriptors(const struct settings *settings)
         if (setrlimit(RLIMIT_NOFILE, &raised) == 0)
             limit = raised;
     }
-    if (limit.rlim_cur <
-        settings->max_connections + 2 * settings->gateway_max + METRICS_CONNECTIONS_MAX + SPARE_DESCRIPTORS)
+    wanted = settings->max_connections + 2 * settings->gateway_max;
+    if (settings->tls_cert_file[0]) /* and then with both ends of a pair of sockets */
+        wanted += 2 * (settings->max_connections + settings->gateway_max);
+    if (limit.rlim_cur < wanted + METRICS_CONNECTIONS_MAX + SPARE_DESCRIPTORS)
         log_warn(
             "MAX_CONNECTIONS and GATEWAY_MAX are more than the process may open: raise its limit of open "
             "files",
@@ -359,6 +374,9 @@ static int app_new_servers(struct app *app)
 
     if (err < 0)
         return err;
+    err = app_new_tls(&app->loop, settings, app->metrics, app->server, &app->tls);
+    if (err < 0)
+        return err;
     http.max_connections = METRICS_CONNECTIONS_MAX;
     return http_server_new(&app->loop, &http, &app->metrics_server);
 }
@@ -410,7 +428,12 @@ static int app_new_api(struct app *app)
 static int app_new_reload(struct app *app)
 {
     const struct reload_parts parts = {
-        .config = app->config, .api = app->api, .gateway = app->gateway, .metrics = app->metrics};
+        .config = app->config,
+        .api = app->api,
+        .gateway = app->gateway,
+        .tls = app->tls,
+        .metrics = app->metrics,
+    };
 
     return reload_new(&parts, &app->reload);
 }
@@ -521,13 +544,14 @@ static int app_build(struct app *app)
     return err;
 }
 
-static int app_listen(struct http_server *server, uint16_t port, const char *variable, const char *name)
+/* `err` and `real_port` are what came of it. */
+static int app_log_listening(int err, uint16_t real_port, uint16_t port, const char *variable,
+                             const char *name)
 {
-    int err = http_server_listen(server, port);
     char message[ERROR_MAX];
 
     if (err == 0) {
-        log_info("listening", log_str("name", name), log_num("port", http_server_port(server)));
+        log_info("listening", log_str("name", name), log_num("port", real_port));
         return 0;
     }
     if (err == -EADDRINUSE)
@@ -537,6 +561,23 @@ static int app_listen(struct http_server *server, uint16_t port, const char *var
         snprintf(message, sizeof(message), "cannot listen on port %u (%s)", port, variable);
     log_error(message, log_num("port", port), log_str("error", strerror(-err)));
     return err;
+}
+
+static int app_listen(struct http_server *server, uint16_t port, const char *variable, const char *name)
+{
+    int err = http_server_listen(server, port);
+
+    return app_log_listening(err, http_server_port(server), port, variable, name);
+}
+
+static int app_listen_tls(struct app *app)
+{
+    int err;
+
+    if (!app->tls)
+        return 0;
+    err = tls_server_listen(app->tls, app->settings->tls_port);
+    return app_log_listening(err, tls_server_port(app->tls), app->settings->tls_port, "TLS_PORT", "https");
 }
 
 static int app_start(struct app *app)
@@ -554,6 +595,8 @@ static int app_start(struct app *app)
         err = app_build(app);
     if (err == 0)
         err = app_listen(app->server, app->settings->http_port, "HTTP_PORT", "http");
+    if (err == 0)
+        err = app_listen_tls(app);
     if (err == 0)
         err = app_listen(app->metrics_server, app->settings->metrics_port, "METRICS_PORT", "metrics");
     if (err < 0)

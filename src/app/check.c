@@ -3,6 +3,7 @@
 #include "api/api.h"
 #include "api/rate.h"
 #include "app/redis.h"
+#include "app/tls.h"
 #include "base/json.h"
 #include "core/names.h"
 #include "core/tiers.h"
@@ -80,6 +81,7 @@ void check_settings(struct config *config)
 
     check_tiers(config);
     check_trusted(config);
+    app_check_tls(config);
     for (size_t i = 0; i < settings->static_pod_count; i++)
         check_static_pod(config, &settings->static_pods[i]);
     if (!api_check_template(settings->ws_url_template, error, sizeof(error)))

@@ -4,6 +4,7 @@
 #include <stdlib.h>
 
 #include "app/check.h"
+#include "app/tls.h"
 #include "app/warn.h"
 #include "metrics/metrics.h"
 
@@ -104,8 +105,10 @@ static bool reload_secrets(struct reload *reload, size_t *ret_files)
 void reload_run(struct reload *reload)
 {
     size_t files = 0;
+    /* A bad certificate must not keep a key in force that was replaced because it leaked, nor the reverse. */
+    bool tls_is_good = !reload->parts.tls || app_reload_tls(reload->parts.tls);
 
-    if (!reload_secrets(reload, &files)) {
+    if (!reload_secrets(reload, &files) || !tls_is_good) {
         metrics_add(reload->failures, 1);
         return;
     }

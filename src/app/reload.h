@@ -3,7 +3,8 @@
  *
  * These are the secrets that come from files: API_KEY, the providers' tokens, GATEWAY_SECRET. All of them
  * change, or, when one cannot be read or is refused, none: then the old ones stay in force, and the log says
- * what is wrong. Loop thread only.
+ * what is wrong. The certificate of the TLS listener and its key change likewise, both or none, whatever
+ * became of the secrets. Loop thread only.
  */
 #ifndef APP_RELOAD_H
 #define APP_RELOAD_H
@@ -11,6 +12,7 @@
 #include "api/api.h"
 #include "config/config.h"
 #include "gateway/gateway.h"
+#include "tls/tls.h"
 
 struct reload; /* opaque: see reload.c */
 
@@ -19,6 +21,7 @@ struct reload_parts {
     const struct config *config; /* as it was at the start */
     struct api *api;
     struct gateway *gateway;
+    struct tls_server *tls; /* NULL: there is none */
     struct metrics *metrics;
 };
 

@@ -41,8 +41,6 @@ struct settings {
     uint64_t http_idle_timeout_ms;
     uint64_t http_shutdown_timeout_ms;
     uint64_t max_connections;
-    const char *tls_cert_file;
-    const char *tls_key_file;
     /* Store */
     const char *data_dir;
     int log_fsync; /* enum config_fsync */
@@ -103,6 +101,9 @@ struct settings {
     uint64_t leader_election_renew_deadline_ms;
     uint64_t leader_election_retry_period_ms;
     /* Security */
+    const char *tls_cert_file;
+    const char *tls_key_file;
+    uint16_t tls_port;
     const char *api_key;
     const char *twilio_auth_token;
     const char *plivo_auth_token;

@@ -97,13 +97,6 @@ def test_the_documentation_is_that_of_the_table(run_router):
     assert done.stdout.decode() == (ROOT / "docs" / "CONFIG.md").read_text()
 
 
-@pytest.mark.parametrize("variable", ["TLS_CERT_FILE"])
-def test_what_this_version_cannot_honour_stops_the_start(run_router, variable):
-    done = run_router({variable: "something"})
-    assert done.returncode == 2
-    assert done.output.startswith(f"{variable} is set, but this version ")
-
-
 def test_the_start_is_told_in_the_log(start_router):
     router = start_router({"REDIS_POOL_SIZE": "7"})
     assert router.log_lines("smart-router starts")[0]["version"]

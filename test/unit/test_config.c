@@ -157,21 +157,8 @@ static void bad_value__is_shown_without_its_control_characters(void **state UNUS
     ASSERT_ERRORS("DATA_DIR is \"a\\nb\" but must be text of at most 4000 characters\n", "DATA_DIR", "a\nb");
 }
 
-static void features_to_come__refuse_to_start_and_keep_the_secret(void **state UNUSED)
+static void pods_from_kubernetes__need_to_know_where_that_is(void **state UNUSED)
 {
-    static const char *const names[] = {"TWILIO_AUTH_TOKEN", "PLIVO_AUTH_TOKEN",     "EXOTEL_TOKEN",
-                                        "TLS_CERT_FILE",     "TLS_KEY_FILE",         "TWILIO_AUTH_TOKEN_FILE",
-                                        "EXOTEL_TOKEN_FILE", "PLIVO_AUTH_TOKEN_FILE"};
-
-    for (size_t i = 0; i < ARRAY_LEN(names); i++) {
-        struct config *config = LOAD(names[i], "s3cret");
-        const char *errors = config_errors(config).data;
-
-        assert_int_equal(strncmp(errors, names[i], strlen(names[i])), 0);
-        assert_non_null(strstr(errors, " is set, but this version "));
-        assert_null(strstr(errors, "s3cret"));
-        config_free(config);
-    }
     ASSERT_ERRORS("POD_SOURCE is kubernetes, but nothing says where that is: set KUBECONFIG, or run in a pod "
                   "with a service account\n",
                   "POD_SOURCE", "kubernetes");
@@ -459,7 +446,7 @@ int main(void)
         cmocka_unit_test(bad_value__is_named_with_what_is_allowed),
         cmocka_unit_test(bad_values__are_all_reported_at_once),
         cmocka_unit_test(bad_value__is_shown_without_its_control_characters),
-        cmocka_unit_test(features_to_come__refuse_to_start_and_keep_the_secret),
+        cmocka_unit_test(pods_from_kubernetes__need_to_know_where_that_is),
         cmocka_unit_test(secret__is_read_from_a_file_without_the_newline_at_its_end),
         cmocka_unit_test(secret__file_that_cannot_be_used_is_named_with_the_reason),
         cmocka_unit_test(secret__in_a_file_is_checked_like_any_other_and_not_shown),

@@ -161,6 +161,42 @@ bool head_next(struct slice head, size_t *at, struct slice *ret_name, struct sli
     return true;
 }
 
+static bool is_token(struct slice text)
+{
+    for (size_t i = 0; i < text.len; i++) {
+        char c = text.data[i];
+        bool is_letter = (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z');
+
+        if (!is_letter && !(c >= '0' && c <= '9') && !(c && strchr("!#$%&'*+-.^_`|~", c)))
+            return false;
+    }
+    return text.len > 0;
+}
+
+/*
+ * Is every line but the first a name, a colon and a value, and no line more than that? Headers are passed on
+ * to the client, who must not see others in them than we do: a bare LF or a folded line would hide one.
+ */
+static bool is_clean(struct slice head)
+{
+    const char *line = head.data;
+    const char *last = head.data + head.len - 2;
+
+    while (line < last) {
+        const char *end = memmem(line, (size_t)(last + 2 - line), "\r\n", 2);
+        const char *colon = memchr(line, ':', (size_t)(end - line));
+
+        if (line != head.data && (!colon || !is_token((struct slice){line, (size_t)(colon - line)})))
+            return false;
+        for (const char *at = line; at < end; at++) {
+            if (((unsigned char)*at < ' ' && *at != '\t') || *at == 127)
+                return false;
+        }
+        line = end + 2;
+    }
+    return true;
+}
+
 static int read_length(struct slice text, size_t *ret_length)
 {
     size_t length = 0;
@@ -213,7 +249,8 @@ int head_read_answer(struct slice data, struct head_answer *ret_answer)
     }
     if (answer.status != 101 && (answer.status < 200 || answer.status > 599))
         return -EPROTO;
-    if (read_framing((struct slice){data.data, answer.len}, &answer) < 0)
+    if (!is_clean((struct slice){data.data, answer.len}) ||
+        read_framing((struct slice){data.data, answer.len}, &answer) < 0)
         return -EPROTO;
     *ret_answer = answer;
     return 1;

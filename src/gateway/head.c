@@ -126,7 +126,9 @@ void head_write_request(const struct http_request *request, struct slice path, s
     }
     strbuf_append_str(buf, "Upgrade: websocket\r\nConnection: Upgrade\r\n");
     append_forwarded_for(request, buf);
-    append_header(buf, "X-Forwarded-Proto", proto.len > 0 ? proto : SLICE("http"));
+    if (proto.len == 0)
+        proto = http_request_is_tls(request) ? SLICE("https") : SLICE("http");
+    append_header(buf, "X-Forwarded-Proto", proto);
     if (forwarded_host.len > 0 || host.len > 0)
         append_header(buf, "X-Forwarded-Host", forwarded_host.len > 0 ? forwarded_host : host);
     append_header(buf, "X-Request-Id", slice_of(http_request_id(request)));

@@ -170,7 +170,8 @@ static struct slice take_body(struct slice *data, const struct client_answer *an
     bool is_next = data->len == 0 || (data->len >= 9 && memcmp(data->data, "HTTP/1.1 ", 9) == 0);
 
     assert(!length.data || !coding.data);
-    if (answer->status == 101)
+    /* Nobody but us ends these. */
+    if (answer->status == 101 || slice_equals(answer->type, "text/event-stream"))
         return take(data, data->len);
     if (coding.data) {
         assert(slice_equals(coding, "chunked"));

@@ -12,7 +12,7 @@ SANITIZE = -Db_sanitize=address,undefined -Db_lundef=false
 
 export MESON PYTHON
 
-.PHONY: all help deps run demo test asan lint format docs bench bench-gateway bench-kube soak install clean
+.PHONY: all help deps run demo test asan lint format docs bench bench-gateway bench-kube soak fuzz install clean
 .NOTPARALLEL:
 
 all: build/build.ninja ## build into build/ (the default); the binary is build/smart-router
@@ -79,12 +79,16 @@ soak: ## the long campaigns: 10,000,000 simulated operations, 200 rounds of kill
 	@scripts/with-tests build $(SETUP)
 	@scripts/soak build
 
+fuzz: ## every fuzz target for FUZZ_SECONDS (60) under libFuzzer, ASan and UBSan, in build-fuzz/; FUZZ_TARGETS="form http" for some
+	@scripts/deps build fuzz
+	@scripts/fuzz build-fuzz
+
 install: all ## install below PREFIX (/usr/local), inside DESTDIR if that is set
 	@install -D -m 0755 build/smart-router '$(DESTDIR)$(PREFIX)/bin/smart-router'
 	@install -D -m 0644 -t '$(DESTDIR)$(PREFIX)/share/doc/smart-router' README.md LICENSE CHANGELOG.md docs/*.md
 
 clean: ## remove what was built; ./data stays
-	@rm -rf build build-asan
+	@rm -rf build build-asan build-fuzz
 
 build/build.ninja:
 	@test -x "$$(command -v $(MESON))" || { echo "$(MESON) is missing: run 'make deps' first" >&2; exit 1; }

@@ -165,10 +165,13 @@ static void api_allocate_failed(struct api_task *task, int err)
 
 void api_allocate(struct http_request *request, void *arg)
 {
-    struct allocation *allocation = api_task_new(arg, request, sizeof(*allocation), api_allocate_stored);
+    struct allocation *allocation;
     struct params params;
     const char *provider;
 
+    if (!api_admit(arg, request))
+        return;
+    allocation = api_task_new(arg, request, sizeof(*allocation), api_allocate_stored);
     if (!allocation)
         return;
     allocation->task.failed = api_allocate_failed;

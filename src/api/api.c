@@ -30,6 +30,12 @@ static const struct route api_routes[] = {
     {"GET", "/api/v1/plivo/allocate", api_plivo, true},
     {"POST", "/api/v1/exotel/allocate", api_exotel, true},
     {"GET", "/api/v1/exotel/allocate", api_exotel, true},
+    {"POST", "/api/v1/twilio/status", api_twilio_status, true},
+    {"GET", "/api/v1/twilio/status", api_twilio_status, true},
+    {"POST", "/api/v1/plivo/status", api_plivo_status, true},
+    {"GET", "/api/v1/plivo/status", api_plivo_status, true},
+    {"POST", "/api/v1/exotel/status", api_exotel_status, true},
+    {"GET", "/api/v1/exotel/status", api_exotel_status, true},
     {"POST", "/api/v1/renew", api_renew, false},
     {"POST", "/api/v1/drain", api_drain, true},
     {"POST", "/api/v1/undrain", api_undrain, true},
@@ -62,8 +68,12 @@ int api_new(const struct api_settings *settings, struct store *store, struct met
     api->store = store;
     api->metrics = metrics;
     api->started_ms = clock_elapsed_ms();
-    err = ws_url_new(settings->ws_url_template, settings->base_url, settings->make_ticket != NULL,
-                     &api->ws_url);
+    err = api_set_secrets(api, (const char *const[SECRET_KINDS]){"", "", "", ""});
+    if (err == 0)
+        err = ws_url_new(settings->ws_url_template, settings->base_url, settings->make_ticket != NULL,
+                         &api->ws_url);
+    if (err == 0)
+        err = rate_new(settings->rate_limit ? settings->rate_limit : "", &api->rate);
     if (err == 0)
         err = instruments_new(metrics, &api->instruments);
     if (err == 0)
@@ -82,12 +92,26 @@ struct api *api_free(struct api *api)
 {
     if (!api)
         return NULL;
+    secrets_free(api->secrets);
     ws_url_free(api->ws_url);
+    rate_free(api->rate);
     instruments_free(api->instruments);
     gauges_free(api->gauges);
     watchers_free(api->watchers);
     free(api);
     return NULL;
+}
+
+int api_set_secrets(struct api *api, const char *const texts[SECRET_KINDS])
+{
+    struct secrets *secrets = NULL;
+    int err = secrets_new(texts, &secrets);
+
+    if (err < 0)
+        return err;
+    secrets_free(api->secrets);
+    api->secrets = secrets;
+    return 0;
 }
 
 void api_set_stopping(struct api *api)
@@ -211,6 +235,7 @@ int api_serve(struct api *api, struct http_server *server)
 {
     int err = api_add_routes(api, server, api_routes, ARRAY_LEN(api_routes));
 
+    http_server_guard(server, api_guard, api);
     return err < 0 ? err : api_serve_as(api, server, "http");
 }
 

@@ -6,6 +6,8 @@
 #ifndef API_API_H
 #define API_API_H
 
+#include "api/secrets.h"
+#include "http/forwarded.h"
 #include "http/http.h"
 #include "metrics/metrics.h"
 #include "store/store.h"
@@ -19,9 +21,12 @@ struct api_settings {
     const char *base_url;        /* VOICE_AGENT_BASE_URL, without a slash at its end */
     const char *ws_url_template; /* WS_URL_TEMPLATE; valid, see api_check_template */
     const char *busy_message;
-    const char *fallback_ws_url; /* "" if there is none */
-    const char *identity;        /* this process's name: POD_NAME */
-    uv_loop_t *loop;             /* borrowed; NULL: no events can be watched */
+    const char *fallback_ws_url;   /* "" if there is none */
+    const char *identity;          /* this process's name: POD_NAME */
+    uv_loop_t *loop;               /* borrowed; NULL: no events can be watched */
+    const struct trusted *trusted; /* TRUSTED_PROXIES, borrowed; NULL: nobody */
+    const char *public_base_url;   /* PUBLIC_BASE_URL, without a slash at its end; NULL or "": not known */
+    const char *rate_limit;        /* RATE_LIMIT, see rate_check; NULL or "": none */
     /* Writes {ticket} of a URL, API_TICKET_SIZE bytes with its NUL at most; NULL: URLs have no tickets. */
     void (*make_ticket)(void *arg, const char *call_sid, const char *pod, char *ticket);
     void *make_ticket_arg;
@@ -31,7 +36,16 @@ int api_new(const struct api_settings *settings, struct store *store, struct met
             struct api **ret_api) MUST_CHECK;
 struct api *api_free(struct api *api);
 
-/* Adds every route to `server` and logs and counts its requests. */
+/*
+ * Replaces all keys and tokens at once; they are copied. -EINVAL (see secrets_check), -ENOMEM: nothing has
+ * changed. Until the first call there are none, and nothing is checked.
+ */
+int api_set_secrets(struct api *api, const char *const texts[SECRET_KINDS]) MUST_CHECK;
+
+/*
+ * Adds every route to `server`, and logs and counts its requests. When there are API keys, it guards
+ * everything under /api/v1 but the health routes and the webhooks of providers.
+ */
 int api_serve(struct api *api, struct http_server *server) MUST_CHECK;
 
 /* Adds /metrics and the health routes only: for the listener on METRICS_PORT. */

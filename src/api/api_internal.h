@@ -11,6 +11,8 @@
 #include "api/events.h"
 #include "api/gauges.h"
 #include "api/instruments.h"
+#include "api/rate.h"
+#include "api/secrets.h"
 #include "api/ws_url.h"
 #include "base/json.h"
 #include "base/log.h"
@@ -32,6 +34,10 @@ struct api {
     struct gauges *gauges;
     struct watchers *watchers;
     struct ws_url *ws_url;
+    struct rate *rate;          /* NULL: no limit */
+    uint64_t limited;           /* requests refused since the last line about them */
+    uint64_t limited_logged_ms; /* clock_elapsed_ms; 0: never */
+    struct secrets *secrets;                      /* never NULL, but replaced: not to be kept beyond a call */
     struct http_server *servers[API_SERVERS_MAX]; /* borrowed; not looked at once we are stopping */
     const char *server_names[API_SERVERS_MAX];
     size_t server_count;
@@ -68,6 +74,9 @@ void api_execute(struct api_task *task, const struct command *command);
 /* Microseconds from the request's first byte to the store's answer, for the log. */
 int64_t api_task_us(const struct api_task *task);
 
+/* admit.c: false: this client has asked for too many pods lately, and has been answered with 429. */
+bool api_admit(struct api *api, struct http_request *request) MUST_CHECK;
+
 /* reply.c: answers. A buffer that failed (it was too large for the arena) gives a 500. */
 void api_reply_begin(struct http_request *request, struct strbuf *buf, struct json_writer *json);
 void api_reply(struct http_request *request, int status, const char *content_type, const struct strbuf *buf);
@@ -92,9 +101,18 @@ void api_log_refused(struct http_request *request, int status, const char *error
 void api_log_request(struct http_request *request, enum log_level level, const char *message, int status,
                      const char *error);
 
+/* calls.c: counts and logs what became of a release, whoever asked for it; `reason` may be "". */
+#define API_STATUS_CALLBACK "status callback"
+void api_note_release(const struct api_task *task, const struct result *result, const char *call_sid,
+                      const char *reason);
+void api_note_release_failure(const struct api_task *task, int err, const char *call_sid, const char *reason);
+
 /* refusal.c: what stood in the way of each pool: as JSON, and as a line for the log. */
 void api_put_refusal(struct json_writer *json, const char *key, const struct refusal *refusal);
 void api_write_refusal(struct strbuf *buf, const struct refusal *refusal);
+
+/* guard.c: an http_guard_fn; its argument is the api. */
+int api_guard(struct http_request *request, void *arg, const char **ret_error);
 
 /* Handlers; their argument is the api. */
 void api_allocate(struct http_request *request, void *arg);
@@ -123,5 +141,8 @@ void api_metrics(struct http_request *request, void *arg);
 void api_twilio(struct http_request *request, void *arg);
 void api_plivo(struct http_request *request, void *arg);
 void api_exotel(struct http_request *request, void *arg);
+void api_twilio_status(struct http_request *request, void *arg);
+void api_plivo_status(struct http_request *request, void *arg);
+void api_exotel_status(struct http_request *request, void *arg);
 
 #endif

@@ -28,21 +28,37 @@ static void api_release_answer(const struct release *release, const struct resul
     api_reply_json(request, 200, &buf);
 }
 
-static void api_release_stored(struct api_task *task, const struct result *result)
+void api_note_release(const struct api_task *task, const struct result *result, const char *call_sid,
+                      const char *reason)
 {
-    struct release *release = CONTAINER_OF(task, struct release, task);
     bool is_ok = result->outcome == OUTCOME_OK;
 
     instruments_released(task->api->instruments, is_ok ? result->release.call.pool : "",
                          is_ok ? RELEASE_SUCCESS : RELEASE_NOT_FOUND);
-    log_info(is_ok ? "call released" : "release of an unknown call", log_str("call_sid", release->call_sid),
+    log_info(is_ok ? "call released" : "release of an unknown call", log_str("call_sid", call_sid),
              log_str("pod", is_ok ? result->release.call.pod : NULL),
              log_str("pool", is_ok ? result->release.call.pool : NULL),
              log_str("released_to", is_ok ? result->release.released_to : NULL),
-             log_str("merchant", is_ok ? result->release.call.merchant_id : NULL),
-             log_str("reason", release->reason), log_str("request_id", http_request_id(task->request)),
+             log_str("merchant", is_ok ? result->release.call.merchant_id : NULL), log_str("reason", reason),
+             log_str("request_id", http_request_id(task->request)),
              log_num("duration_us", api_task_us(task)));
-    if (is_ok)
+}
+
+void api_note_release_failure(const struct api_task *task, int err, const char *call_sid, const char *reason)
+{
+    instruments_released(task->api->instruments, "", RELEASE_STORAGE_ERROR);
+    log_warn("call not released: the store cannot answer", log_str("call_sid", call_sid),
+             log_str("cause", strerror(-err)), log_str("reason", reason),
+             log_str("request_id", http_request_id(task->request)),
+             log_num("duration_us", api_task_us(task)));
+}
+
+static void api_release_stored(struct api_task *task, const struct result *result)
+{
+    struct release *release = CONTAINER_OF(task, struct release, task);
+
+    api_note_release(task, result, release->call_sid, release->reason);
+    if (result->outcome == OUTCOME_OK)
         api_release_answer(release, result);
     else
         api_reply_outcome(task->request, result, CALL_NOT_FOUND);
@@ -52,10 +68,7 @@ static void api_release_failed(struct api_task *task, int err)
 {
     struct release *release = CONTAINER_OF(task, struct release, task);
 
-    instruments_released(task->api->instruments, "", RELEASE_STORAGE_ERROR);
-    log_warn("call not released: the store cannot answer", log_str("call_sid", release->call_sid),
-             log_str("cause", strerror(-err)), log_str("request_id", http_request_id(task->request)),
-             log_num("duration_us", api_task_us(task)));
+    api_note_release_failure(task, err, release->call_sid, release->reason);
     api_reply_failure(task->request, err);
 }
 

@@ -49,7 +49,10 @@ struct instruments {
     struct metrics_family *store_durations;
     struct metrics_series *operations[COMMAND_TYPES];
     struct metrics_series *drains;
+    struct metrics_series *unauthorized[SECRET_KINDS];
+    struct metrics_family *webhooks_refused;
     struct metrics_series *tier_errors;
+    struct metrics_series *limited;
     struct endpoint *endpoints[ENDPOINTS_MAX];
     size_t endpoint_count;
     struct map pools;
@@ -57,12 +60,52 @@ struct instruments {
     struct pool_series other_pool; /* beyond POOLS_MAX, or without memory */
 };
 
+static const char *const refusal_names[WEBHOOK_REFUSALS] = {
+    [WEBHOOK_UNSIGNED] = "unsigned",
+    [WEBHOOK_WRONG] = "wrong",
+    [WEBHOOK_UNVERIFIABLE] = "unverifiable",
+};
+
+static bool instruments_add_webhooks(struct instruments *instruments, struct metrics *metrics)
+{
+    static const char *const labels[] = {"provider", "reason"};
+    static const char *const providers[] = {"twilio", "plivo", "exotel"};
+
+    instruments->webhooks_refused =
+        metrics_family(metrics, METRICS_COUNTER, "smart_router_webhooks_refused_total",
+                       "Webhooks refused because they do not come from their provider.", labels, 2, NULL, 0);
+    /* From the start and at zero, so that the first one is seen as an increase. */
+    for (size_t i = 0; i < ARRAY_LEN(providers) && instruments->webhooks_refused; i++)
+        for (size_t reason = 0; reason < WEBHOOK_REFUSALS; reason++)
+            metrics_series(instruments->webhooks_refused,
+                           (const char *const[]){providers[i], refusal_names[reason]});
+    return instruments->webhooks_refused != NULL;
+}
+
+static bool instruments_add_unauthorized(struct instruments *instruments, struct metrics *metrics)
+{
+    static const char *const label = "credential";
+    static const char *const kinds[SECRET_KINDS] = {
+        [SECRET_API_KEY] = "api_key",
+        [SECRET_TWILIO] = "twilio",
+        [SECRET_PLIVO] = "plivo",
+        [SECRET_EXOTEL] = "exotel",
+    };
+    struct metrics_family *family = metrics_family(
+        metrics, METRICS_COUNTER, "smart_router_unauthorized_total",
+        "Requests refused because a key, token or signature was missing or wrong.", &label, 1, NULL, 0);
+
+    for (size_t i = 0; i < SECRET_KINDS && family; i++)
+        instruments->unauthorized[i] = metrics_series(family, &kinds[i]);
+    return family != NULL;
+}
+
 static bool instruments_add_families(struct instruments *instruments, struct metrics *metrics)
 {
     static const char *const request_labels[] = {"method", "endpoint", "status"};
     static const char *const pool_labels[] = {"pool", "status"};
     static const char *const store_labels[] = {"operation"};
-    struct metrics_family *drains, *tier_errors;
+    struct metrics_family *drains, *tier_errors, *limited;
 
     instruments->requests = metrics_family(metrics, METRICS_COUNTER, "http_requests_total",
                                            "Requests answered.", request_labels, 3, NULL, 0);
@@ -83,11 +126,14 @@ static bool instruments_add_families(struct instruments *instruments, struct met
                             NULL, 0, NULL, 0);
     tier_errors = metrics_family(metrics, METRICS_COUNTER, "smart_router_tier_config_errors_total",
                                  "Tier configurations that were refused.", NULL, 0, NULL, 0);
+    limited = metrics_family(metrics, METRICS_COUNTER, "smart_router_rate_limited_total",
+                             "Requests for a pod that RATE_LIMIT refused.", NULL, 0, NULL, 0);
     if (!instruments->requests || !instruments->request_durations || !instruments->allocations ||
-        !instruments->releases || !instruments->store_durations || !drains || !tier_errors)
+        !instruments->releases || !instruments->store_durations || !drains || !tier_errors || !limited)
         return false;
     instruments->drains = metrics_series(drains, NULL);
     instruments->tier_errors = metrics_series(tier_errors, NULL);
+    instruments->limited = metrics_series(limited, NULL);
     return true;
 }
 
@@ -110,7 +156,9 @@ int instruments_new(struct metrics *metrics, struct instruments **ret_instrument
     if (!instruments)
         return -ENOMEM;
     map_init(&instruments->pools);
-    if (!instruments_add_families(instruments, metrics)) {
+    if (!instruments_add_families(instruments, metrics) ||
+        !instruments_add_unauthorized(instruments, metrics) ||
+        !instruments_add_webhooks(instruments, metrics)) {
         instruments_free(instruments);
         return -ENOMEM;
     }
@@ -180,6 +228,24 @@ void instruments_drained(struct instruments *instruments)
 void instruments_tiers_refused(struct instruments *instruments)
 {
     metrics_add(instruments->tier_errors, 1);
+}
+
+void instruments_unauthorized(struct instruments *instruments, enum secret_kind kind)
+{
+    metrics_add(instruments->unauthorized[kind], 1);
+}
+
+void instruments_webhook_refused(struct instruments *instruments, const char *provider,
+                                 enum webhook_refusal reason)
+{
+    metrics_add(
+        metrics_series(instruments->webhooks_refused, (const char *const[]){provider, refusal_names[reason]}),
+        1);
+}
+
+void instruments_limited(struct instruments *instruments)
+{
+    metrics_add(instruments->limited, 1);
 }
 
 void instruments_asked(struct instruments *instruments, enum command_type type, uint64_t duration_ns)

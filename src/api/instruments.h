@@ -8,6 +8,7 @@
 #ifndef API_INSTRUMENTS_H
 #define API_INSTRUMENTS_H
 
+#include "api/secrets.h"
 #include "core/command.h"
 #include "metrics/metrics.h"
 
@@ -28,6 +29,14 @@ enum release_status {
     RELEASE_STATUSES,
 };
 
+/* Why a webhook is not believed. */
+enum webhook_refusal {
+    WEBHOOK_UNSIGNED,     /* no signature, nonce or token */
+    WEBHOOK_WRONG,        /* one that does not fit */
+    WEBHOOK_UNVERIFIABLE, /* what nobody can have signed: no host, a NUL in a field, too many fields */
+    WEBHOOK_REFUSALS,
+};
+
 /* Fails only with -ENOMEM. Borrows `metrics`. */
 int instruments_new(struct metrics *metrics, struct instruments **ret_instruments) MUST_CHECK;
 
@@ -40,6 +49,16 @@ void instruments_released(struct instruments *instruments, const char *pool, enu
 void instruments_drained(struct instruments *instruments);
 /* Somebody gave tiers that cannot be. */
 void instruments_tiers_refused(struct instruments *instruments);
+
+/* Somebody asked without a key, token or signature of that kind, or with a wrong one. */
+void instruments_unauthorized(struct instruments *instruments, enum secret_kind kind);
+
+/* A webhook was refused with 403. `provider` is the name of one; the name of a reason comes from a list. */
+void instruments_webhook_refused(struct instruments *instruments, const char *provider,
+                                 enum webhook_refusal reason);
+
+/* RATE_LIMIT refused a request. */
+void instruments_limited(struct instruments *instruments);
 
 /* One command took that long in the store. */
 void instruments_asked(struct instruments *instruments, enum command_type type, uint64_t duration_ns);

@@ -14,6 +14,9 @@
 #include "app/kube.h"
 #include "app/lead.h"
 #include "app/redis.h"
+#include "app/reload.h"
+#include "app/tls.h"
+#include "app/warn.h"
 #include "base/clock.h"
 #include "cli/cli.h"
 #include "gateway/gateway.h"
@@ -55,7 +58,10 @@ struct app {
     struct ended *ended;
     struct api *api;
     struct gateway *gateway;
+    struct reload *reload;
+    struct trusted *trusted;
     struct http_server *server;
+    struct tls_server *tls; /* NULL: clear text only */
     struct http_server *metrics_server;
     struct manager_static_pod *static_pods;
     struct k8s_config *kube_config; /* both only where pods come from Kubernetes */
@@ -113,6 +119,11 @@ static void app_close_servers(void *arg)
     app->servers_left = 1; /* this function itself, so that there is always a last one */
     app_close_server(app, app->server);
     app_close_server(app, app->metrics_server);
+    if (app->tls) {
+        app->servers_left++;
+        tls_server_close(app->tls, app_server_closed, app);
+    }
+    app->tls = NULL;
     app->server = NULL;
     app->metrics_server = NULL;
     app_server_closed(app);
@@ -159,16 +170,21 @@ static void app_look_at_drain(uv_timer_t *timer)
     struct app *app = timer->data;
     size_t carried = gateway_connections(app->gateway);
     size_t connections = http_server_connections(app->server);
+    size_t encrypted;
 
     if (!app->is_draining && connections > 0 && uv_now(&app->loop) < app->leave_until_ms)
         return;
     if (!app->is_draining) {
         app->is_draining = true;
         http_server_drain(app->server);
+        if (app->tls)
+            tls_server_drain(app->tls);
         gateway_drain(app->gateway);
         connections = http_server_connections(app->server);
     }
-    if (connections + carried > 0 && uv_now(&app->loop) < app->drain_until_ms)
+    /* A connection that has ended may still have something to send here. */
+    encrypted = app->tls ? tls_server_connections(app->tls) : 0;
+    if (connections + carried + encrypted > 0 && uv_now(&app->loop) < app->drain_until_ms)
         return;
     uv_timer_stop(timer);
     if (connections > 0)
@@ -192,7 +208,8 @@ static void app_signalled(uv_signal_t *signal, int number)
     struct app *app = signal->data;
 
     if (number == SIGHUP) {
-        log_info("SIGHUP: nothing to reload yet");
+        if (!app->is_stopping)
+            reload_run(app->reload);
         return;
     }
     if (app->is_stopping) {
@@ -270,6 +287,7 @@ static int app_catch_signals(struct app *app)
 static void app_raise_descriptors(const struct settings *settings)
 {
     struct rlimit limit;
+    uint64_t wanted;
 
     if (getrlimit(RLIMIT_NOFILE, &limit) < 0)
         return;
@@ -279,24 +297,16 @@ static void app_raise_descriptors(const struct settings *settings)
         if (setrlimit(RLIMIT_NOFILE, &raised) == 0)
             limit = raised;
     }
-    if (limit.rlim_cur <
-        settings->max_connections + 2 * settings->gateway_max + METRICS_CONNECTIONS_MAX + SPARE_DESCRIPTORS)
+    wanted = settings->max_connections + 2 * settings->gateway_max;
+    if (settings->tls_cert_file[0]) /* and then with both ends of a pair of sockets */
+        wanted += 2 * (settings->max_connections + settings->gateway_max);
+    if (limit.rlim_cur < wanted + METRICS_CONNECTIONS_MAX + SPARE_DESCRIPTORS)
         log_warn(
             "MAX_CONNECTIONS and GATEWAY_MAX are more than the process may open: raise its limit of open "
             "files",
             log_num("max_connections", (int64_t)settings->max_connections),
             log_num("gateway_max", (int64_t)settings->gateway_max),
             log_num("open_files_limit", (int64_t)limit.rlim_cur));
-}
-
-static void app_warn(const struct app *app)
-{
-    if (config_inert_names(app->config)[0])
-        log_warn("settings that have no effect in this version",
-                 log_str("names", config_inert_names(app->config)));
-    log_warn("API_KEY cannot be set in this version: keep the port private");
-    if (!app->settings->gateway_secret[0])
-        log_warn("GATEWAY_SECRET is not set: who knows a pod's name can connect to its call");
 }
 
 static int app_open_embedded(struct app *app)
@@ -343,6 +353,14 @@ static int app_open_store(struct app *app)
     return app_open_redis(&app->loop, settings, &app->store);
 }
 
+/* check_settings has found nothing wrong with the list, so that only memory can be missing. */
+static int app_new_trusted(struct app *app)
+{
+    char error[ERROR_MAX];
+
+    return trusted_new(app->settings->trusted_proxies, &app->trusted, error, sizeof(error));
+}
+
 static int app_new_servers(struct app *app)
 {
     const struct settings *settings = app->settings;
@@ -354,6 +372,9 @@ static int app_new_servers(struct app *app)
     };
     int err = http_server_new(&app->loop, &http, &app->server);
 
+    if (err < 0)
+        return err;
+    err = app_new_tls(&app->loop, settings, app->metrics, app->server, &app->tls);
     if (err < 0)
         return err;
     http.max_connections = METRICS_CONNECTIONS_MAX;
@@ -389,6 +410,8 @@ static int app_new_api(struct app *app)
         .fallback_ws_url = app->settings->fallback_ws_url,
         .identity = app->identity,
         .loop = &app->loop,
+        .trusted = app->trusted,
+        .rate_limit = app->settings->rate_limit,
         .make_ticket = app->settings->gateway_secret[0] ? gateway_make_ticket : NULL,
         .make_ticket_arg = app->gateway,
     };
@@ -400,6 +423,19 @@ static int app_new_api(struct app *app)
     if (err < 0)
         return err;
     return api_serve_metrics(app->api, app->metrics_server);
+}
+
+static int app_new_reload(struct app *app)
+{
+    const struct reload_parts parts = {
+        .config = app->config,
+        .api = app->api,
+        .gateway = app->gateway,
+        .tls = app->tls,
+        .metrics = app->metrics,
+    };
+
+    return reload_new(&parts, &app->reload);
 }
 
 static int app_new_kube(struct app *app)
@@ -490,11 +526,15 @@ static int app_build(struct app *app)
     if (err == 0)
         err = ended_new(app->store, app->metrics, &app->ended);
     if (err == 0)
+        err = app_new_trusted(app);
+    if (err == 0)
         err = app_new_servers(app);
     if (err == 0)
         err = app_new_gateway(app);
     if (err == 0)
         err = app_new_api(app);
+    if (err == 0)
+        err = app_new_reload(app);
     if (err == 0)
         err = app_new_kube(app);
     if (err == 0)
@@ -504,13 +544,14 @@ static int app_build(struct app *app)
     return err;
 }
 
-static int app_listen(struct http_server *server, uint16_t port, const char *variable, const char *name)
+/* `err` and `real_port` are what came of it. */
+static int app_log_listening(int err, uint16_t real_port, uint16_t port, const char *variable,
+                             const char *name)
 {
-    int err = http_server_listen(server, port);
     char message[ERROR_MAX];
 
     if (err == 0) {
-        log_info("listening", log_str("name", name), log_num("port", http_server_port(server)));
+        log_info("listening", log_str("name", name), log_num("port", real_port));
         return 0;
     }
     if (err == -EADDRINUSE)
@@ -520,6 +561,23 @@ static int app_listen(struct http_server *server, uint16_t port, const char *var
         snprintf(message, sizeof(message), "cannot listen on port %u (%s)", port, variable);
     log_error(message, log_num("port", port), log_str("error", strerror(-err)));
     return err;
+}
+
+static int app_listen(struct http_server *server, uint16_t port, const char *variable, const char *name)
+{
+    int err = http_server_listen(server, port);
+
+    return app_log_listening(err, http_server_port(server), port, variable, name);
+}
+
+static int app_listen_tls(struct app *app)
+{
+    int err;
+
+    if (!app->tls)
+        return 0;
+    err = tls_server_listen(app->tls, app->settings->tls_port);
+    return app_log_listening(err, tls_server_port(app->tls), app->settings->tls_port, "TLS_PORT", "https");
 }
 
 static int app_start(struct app *app)
@@ -538,10 +596,12 @@ static int app_start(struct app *app)
     if (err == 0)
         err = app_listen(app->server, app->settings->http_port, "HTTP_PORT", "http");
     if (err == 0)
+        err = app_listen_tls(app);
+    if (err == 0)
         err = app_listen(app->metrics_server, app->settings->metrics_port, "METRICS_PORT", "metrics");
     if (err < 0)
         return err;
-    app_warn(app);
+    warn_of_settings(app->config);
     /* In the same turn of the loop, so that with a store of its own the first request finds the static pods.
      */
     return lead_start(app->lead);
@@ -569,8 +629,10 @@ int app_run(const struct config *config)
 
     err = uv_loop_close(&app.loop);
     assert(err == 0); /* every handle was closed above */
+    reload_free(app.reload);
     api_free(app.api);
     gateway_free(app.gateway);
+    trusted_free(app.trusted);
     ended_free(app.ended);
     metrics_free(app.metrics);
     free(app.static_pods);

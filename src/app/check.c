@@ -1,11 +1,14 @@
 #include "app/check.h"
 
 #include "api/api.h"
+#include "api/rate.h"
 #include "app/redis.h"
+#include "app/tls.h"
 #include "base/json.h"
 #include "core/names.h"
 #include "core/tiers.h"
 #include "gateway/gateway.h"
+#include "http/forwarded.h"
 
 enum { SENTENCE_MAX = 1024 };
 
@@ -37,6 +40,39 @@ static void check_static_pod(struct config *config, const struct static_pod *pod
     strbuf_release(&sentence);
 }
 
+static void check_trusted(struct config *config)
+{
+    struct trusted *trusted = NULL;
+    char error[SENTENCE_MAX] = "";
+    int err = trusted_new(config_settings(config)->trusted_proxies, &trusted, error, sizeof(error));
+
+    if (err < 0)
+        config_add_error(config, "TRUSTED_PROXIES", err == -EINVAL ? error : strerror(-err));
+    trusted_free(trusted);
+}
+
+void check_secrets(struct config *config)
+{
+    const struct settings *settings = config_settings(config);
+    const struct {
+        const char *name;
+        const char *text;
+    } lists[] = {
+        {"API_KEY", settings->api_key},
+        {"TWILIO_AUTH_TOKEN", settings->twilio_auth_token},
+        {"PLIVO_AUTH_TOKEN", settings->plivo_auth_token},
+        {"EXOTEL_TOKEN", settings->exotel_token},
+    };
+    char error[SENTENCE_MAX] = "";
+
+    for (size_t i = 0; i < ARRAY_LEN(lists); i++) {
+        if (!secrets_check(lists[i].text, error, sizeof(error)))
+            config_add_error(config, lists[i].name, error);
+    }
+    if (!gateway_check_secret(settings->gateway_secret, error, sizeof(error)))
+        config_add_error(config, "GATEWAY_SECRET", error);
+}
+
 void check_settings(struct config *config)
 {
     const struct settings *settings = config_settings(config);
@@ -44,12 +80,15 @@ void check_settings(struct config *config)
     const char *bad;
 
     check_tiers(config);
+    check_trusted(config);
+    app_check_tls(config);
     for (size_t i = 0; i < settings->static_pod_count; i++)
         check_static_pod(config, &settings->static_pods[i]);
     if (!api_check_template(settings->ws_url_template, error, sizeof(error)))
         config_add_error(config, "WS_URL_TEMPLATE", error);
-    if (!gateway_check_secret(settings->gateway_secret, error, sizeof(error)))
-        config_add_error(config, "GATEWAY_SECRET", error);
+    if (rate_check(settings->rate_limit, error, sizeof(error)) < 0)
+        config_add_error(config, "RATE_LIMIT", error);
+    check_secrets(config);
     if (!settings->gateway_secret[0] && strstr(settings->ws_url_template, "{ticket}"))
         config_add_error(config, "WS_URL_TEMPLATE", "has {ticket}, but GATEWAY_SECRET is not set");
     bad = app_check_redis(settings, error, sizeof(error));

@@ -9,4 +9,7 @@
 /* Adds an error to `config` for each value that the room it is meant for would refuse. */
 void check_settings(struct config *config);
 
+/* The same for the secrets alone: what a reload may change. */
+void check_secrets(struct config *config);
+
 #endif

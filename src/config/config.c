@@ -15,10 +15,27 @@ enum {
     VALUE_SHOWN_MAX = 200, /* of a bad value */
 };
 
+static size_t config_index(const char *name)
+{
+    for (size_t i = 0; i < config_table_len; i++) {
+        if (strcmp(config_table[i].name, name) == 0)
+            return i;
+    }
+    assert(false); /* a name that is not in the table is our own mistake */
+    return 0;
+}
+
+/* The name, and for what came from a file also that. */
 static void config_begin_error(struct config *config, const char *name)
 {
+    const char *path = config->paths[config_index(name)];
+
     strbuf_append_str(&config->errors, name);
-    strbuf_append_char(&config->errors, ' ');
+    if (!path)
+        return;
+    strbuf_append_str(&config->errors, " (in the file \"");
+    json_escape(&config->errors, slice_of(path));
+    strbuf_append_str(&config->errors, "\")");
 }
 
 /* Shows what was given, so that a blank at its end or a wrong file is seen; never for secrets. */
@@ -39,24 +56,15 @@ static void config_refuse_value(struct config *config, const struct setting *set
                                 const char *allowed)
 {
     config_begin_error(config, setting->name);
+    strbuf_append_char(&config->errors, ' ');
     config_append_value(config, setting, text);
     strbuf_printf(&config->errors, "but must be %s\n", allowed);
 }
 
 void config_add_error(struct config *config, const char *name, const char *sentence)
 {
-    assert(config);
-    strbuf_printf(&config->errors, "%s: %s\n", name, sentence);
-}
-
-static size_t config_index(const char *name)
-{
-    for (size_t i = 0; i < config_table_len; i++) {
-        if (strcmp(config_table[i].name, name) == 0)
-            return i;
-    }
-    assert(false); /* a name that is not in the table is our own mistake */
-    return 0;
+    config_begin_error(config, name);
+    strbuf_printf(&config->errors, ": %s\n", sentence);
 }
 
 bool config_is_set(const struct config *config, const char *name)
@@ -96,6 +104,28 @@ static int config_lookup(struct config *config, config_lookup_fn lookup, void *a
     return *ret_text ? 0 : -ENOMEM;
 }
 
+/* Reads the file at `path`. What is wrong becomes an error line, and *text stays. 0 or -ENOMEM. */
+static int config_read_file(struct config *config, size_t i, const char *path, const char **text)
+{
+    struct strbuf why;
+    int err;
+
+    strbuf_init(&why, &config->arena, 4096);
+    err = config_read_secret(config, path, text, &why);
+    if (err == 0) {
+        config->is_from_file[i] = true;
+        config->paths[i] = path;
+    }
+    if (err != -EINVAL)
+        return err;
+    if (strbuf_failed(&why))
+        return -ENOMEM;
+    strbuf_printf(&config->errors, "%s_FILE is \"", config_table[i].name);
+    json_escape(&config->errors, slice_of(path));
+    strbuf_printf(&config->errors, "\", but that file %s\n", why.data);
+    return 0;
+}
+
 /*
  * What is in the file that NAME_FILE names, if it names one: then *text, which is NAME's own value so far, is
  * replaced. What is wrong becomes an error line, and *text NULL. 0 or -ENOMEM.
@@ -106,7 +136,6 @@ static int config_lookup_file(struct config *config, size_t i, config_lookup_fn 
     const struct setting *setting = &config_table[i];
     char name[64];
     const char *path;
-    struct strbuf why;
     int err;
 
     snprintf(name, sizeof(name), "%s_FILE", setting->name);
@@ -122,18 +151,7 @@ static int config_lookup_file(struct config *config, size_t i, config_lookup_fn 
         *text = NULL;
         return 0;
     }
-    strbuf_init(&why, &config->arena, 4096);
-    err = config_read_secret(config, path, text, &why);
-    if (err != -EINVAL) {
-        config->is_from_file[i] = err == 0;
-        return err;
-    }
-    if (strbuf_failed(&why))
-        return -ENOMEM;
-    strbuf_printf(&config->errors, "%s is \"", name);
-    json_escape(&config->errors, slice_of(path));
-    strbuf_printf(&config->errors, "\", but that file %s\n", why.data);
-    return 0;
+    return config_read_file(config, i, path, text);
 }
 
 static int config_read_setting(struct config *config, size_t i, config_lookup_fn lookup, void *arg)
@@ -338,19 +356,44 @@ static int config_collect_inert(struct config *config)
     return strbuf_failed(&config->inert) ? -ENOMEM : 0;
 }
 
-static int config_fill(struct config *config, config_lookup_fn lookup, void *arg)
+static int config_alloc_rows(struct config *config)
 {
-    int err = 0;
-
     config->texts = arena_alloc(&config->arena, config_table_len * sizeof(*config->texts));
     config->is_set = arena_alloc(&config->arena, config_table_len * sizeof(*config->is_set));
     config->is_from_file = arena_alloc(&config->arena, config_table_len * sizeof(*config->is_from_file));
     config->is_raised = arena_alloc(&config->arena, config_table_len * sizeof(*config->is_raised));
-    if (!config->texts || !config->is_set || !config->is_from_file || !config->is_raised)
+    config->paths = arena_alloc(&config->arena, config_table_len * sizeof(*config->paths));
+    if (!config->texts || !config->is_set || !config->is_from_file || !config->is_raised || !config->paths)
         return -ENOMEM;
+    memset(config->texts, 0, config_table_len * sizeof(*config->texts));
     memset(config->is_set, 0, config_table_len * sizeof(*config->is_set));
     memset(config->is_from_file, 0, config_table_len * sizeof(*config->is_from_file));
     memset(config->is_raised, 0, config_table_len * sizeof(*config->is_raised));
+    memset(config->paths, 0, config_table_len * sizeof(*config->paths));
+    return 0;
+}
+
+/* A configuration in which nothing is set. Fails only with -ENOMEM. */
+static int config_new(struct config **ret_config)
+{
+    struct config *config = calloc(1, sizeof(*config));
+
+    if (!config)
+        return -ENOMEM;
+    arena_init(&config->arena, ARENA_MAX);
+    strbuf_init(&config->errors, NULL, ERRORS_MAX);
+    strbuf_init(&config->inert, NULL, ERRORS_MAX);
+    if (config_alloc_rows(config) < 0) {
+        config_free(config);
+        return -ENOMEM;
+    }
+    *ret_config = config;
+    return 0;
+}
+
+static int config_fill(struct config *config, config_lookup_fn lookup, void *arg)
+{
+    int err = 0;
 
     for (size_t i = 0; i < config_table_len && err == 0; i++)
         err = config_read_setting(config, i, lookup, arg);
@@ -369,22 +412,75 @@ static int config_fill(struct config *config, config_lookup_fn lookup, void *arg
 
 int config_load(config_lookup_fn lookup, void *arg, struct config **ret_config)
 {
-    struct config *config = calloc(1, sizeof(*config));
+    struct config *config = NULL;
     int err;
 
     assert(lookup);
     assert(ret_config);
-    if (!config)
-        return -ENOMEM;
-    arena_init(&config->arena, ARENA_MAX);
-    strbuf_init(&config->errors, NULL, ERRORS_MAX);
-    strbuf_init(&config->inert, NULL, ERRORS_MAX);
-    err = config_fill(config, lookup, arg);
+    err = config_new(&config);
+    if (err == 0)
+        err = config_fill(config, lookup, arg);
     if (err < 0) {
         config_free(config);
         return err;
     }
     *ret_config = config;
+    return 0;
+}
+
+/* Reads one secret's file again. What is wrong becomes an error line. 0 or -ENOMEM. */
+static int config_reread_one(struct config *fresh, size_t i)
+{
+    const struct setting *setting = &config_table[i];
+    const char *text = NULL;
+    struct strbuf allowed;
+    int err = config_read_file(fresh, i, fresh->paths[i], &text);
+
+    if (err < 0 || !text)
+        return err;
+    strbuf_init(&allowed, &fresh->arena, 4096);
+    if (value_parse(setting, text, &fresh->settings, &allowed) == 0) {
+        fresh->texts[i] = text;
+        return 0;
+    }
+    if (strbuf_failed(&allowed))
+        return -ENOMEM;
+    config_refuse_value(fresh, setting, text, allowed.data);
+    return 0;
+}
+
+int config_reread(const struct config *config, const char *const *names, size_t count,
+                  struct config **ret_fresh, size_t *ret_files)
+{
+    struct config *fresh = NULL;
+    size_t files = 0;
+    int err = config_new(&fresh);
+
+    if (err < 0)
+        return err;
+    fresh->settings = config->settings;
+    for (size_t i = 0; i < config_table_len; i++) {
+        fresh->texts[i] = config->texts[i];
+        fresh->is_set[i] = config->is_set[i];
+        fresh->is_from_file[i] = config->is_from_file[i];
+        fresh->is_raised[i] = config->is_raised[i];
+        fresh->paths[i] = config->paths[i];
+    }
+    for (size_t n = 0; n < count && err == 0; n++) {
+        size_t i = config_index(names[n]);
+
+        assert(config_table[i].is_secret);
+        if (!fresh->paths[i])
+            continue;
+        files++;
+        err = config_reread_one(fresh, i);
+    }
+    if (err < 0) {
+        config_free(fresh);
+        return err;
+    }
+    *ret_fresh = fresh;
+    *ret_files = files;
     return 0;
 }
 

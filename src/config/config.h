@@ -41,9 +41,6 @@ struct settings {
     uint64_t http_idle_timeout_ms;
     uint64_t http_shutdown_timeout_ms;
     uint64_t max_connections;
-    const char *rate_limit;
-    const char *tls_cert_file;
-    const char *tls_key_file;
     /* Store */
     const char *data_dir;
     int log_fsync; /* enum config_fsync */
@@ -104,11 +101,16 @@ struct settings {
     uint64_t leader_election_renew_deadline_ms;
     uint64_t leader_election_retry_period_ms;
     /* Security */
+    const char *tls_cert_file;
+    const char *tls_key_file;
+    uint16_t tls_port;
     const char *api_key;
     const char *twilio_auth_token;
     const char *plivo_auth_token;
     const char *exotel_token;
     const char *public_base_url;
+    const char *trusted_proxies;
+    const char *rate_limit;
     /* Logging */
     int log_level;  /* enum log_level */
     int log_format; /* enum log_format */
@@ -125,6 +127,15 @@ typedef const char *(*config_lookup_fn)(void *arg, const char *name);
  * the setting keeps its default. Fails only with -ENOMEM.
  */
 int config_load(config_lookup_fn lookup, void *arg, struct config **ret_config) MUST_CHECK;
+
+/*
+ * A copy of `config`, for which those of the `names` (secrets) that came from files were read again. Nothing
+ * else was: where it says the same, it borrows from `config`, which must stay. *ret_files is how many files
+ * there were. What is wrong with them is in config_errors of the copy; then it is of no further use. Fails
+ * only with -ENOMEM.
+ */
+int config_reread(const struct config *config, const char *const *names, size_t count,
+                  struct config **ret_fresh, size_t *ret_files) MUST_CHECK;
 
 /* Accepts NULL; always returns NULL. */
 struct config *config_free(struct config *config);

@@ -18,6 +18,7 @@ struct config {
     bool *is_set;       /* by the environment, or by a file that it names */
     bool *is_from_file; /* which of the two */
     bool *is_raised;    /* made greater than it was given */
+    const char **paths; /* of the file that it came from; NULL: none */
 };
 
 /*

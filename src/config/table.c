@@ -23,7 +23,6 @@ static const char group_leader[] = "Leader election";
 static const char group_security[] = "Security";
 static const char group_log[] = "Logging";
 
-static const char no_tls[] = "this version has no TLS listener yet: it would serve in plain text";
 static const char no_signature[] =
     "this version cannot check the signatures of this provider's webhooks yet: it would accept forged ones";
 
@@ -45,13 +44,6 @@ const struct setting config_table[] = {
      .help = "How long requests in flight and connections of the gateway may take to finish after SIGTERM."},
     {"MAX_CONNECTIONS", group_http, SETTING_UINT, FIELD(max_connections), .fallback = "10000",
      LIMITS(1, 1000000), .help = "Connections open at once; more get 503 and are closed."},
-    {"RATE_LIMIT", group_http, SETTING_STRING, SETTING_REFUSED, FIELD(rate_limit), .fallback = "",
-     LIMITS(0, 256), .help = "Requests that one client may send.",
-     .refusal = "this version cannot limit rates yet: it would let every request pass"},
-    {"TLS_CERT_FILE", group_http, SETTING_STRING, SETTING_REFUSED, FIELD(tls_cert_file), .fallback = "",
-     LIMITS(0, 4096), .help = "The certificate chain of the TLS listener.", .refusal = no_tls},
-    {"TLS_KEY_FILE", group_http, SETTING_STRING, SETTING_REFUSED, FIELD(tls_key_file), .fallback = "",
-     LIMITS(0, 4096), .help = "The private key of the TLS listener.", .refusal = no_tls},
 
     /* Store */
     {"DATA_DIR", group_store, SETTING_STRING, FIELD(data_dir), .fallback = "./data", LIMITS(1, 4000),
@@ -210,9 +202,18 @@ const struct setting config_table[] = {
      .fallback = "2s", LIMITS(10 * MS, HOUR), .help = "Time between two tries to become leader or to renew."},
 
     /* Security */
-    {"API_KEY", group_security, SETTING_STRING, SETTING_REFUSED, true, FIELD(api_key), .fallback = "",
-     LIMITS(0, 4096), .help = "Keys that clients of the API must send.",
-     .refusal = "this version cannot check API keys yet: it would leave the API open"},
+    {"TLS_CERT_FILE", group_security, SETTING_STRING, FIELD(tls_cert_file), .fallback = "", LIMITS(0, 4096),
+     .help = "The certificate of the TLS listener and its chain, in PEM form; read again on SIGHUP. Unset: "
+             "there is no TLS listener."},
+    {"TLS_KEY_FILE", group_security, SETTING_STRING, FIELD(tls_key_file), .fallback = "", LIMITS(0, 4096),
+     .help = "Its private key, in PEM form and not encrypted; read again on SIGHUP."},
+    {"TLS_PORT", group_security, SETTING_PORT, FIELD(tls_port), .fallback = "8443", LIMITS(0, 65535),
+     .help = "Where API and gateway listen with TLS, beside HTTP_PORT. 0 picks a free port and logs it."},
+    {"API_KEY", group_security, SETTING_STRING, .is_secret = true, FIELD(api_key), .fallback = "",
+     LIMITS(0, 16 * 1025),
+     .help = "What clients of /api/v1 must send as `Authorization: Bearer`, but for the health routes and the "
+             "webhooks of providers. Several keys are separated by commas: up to 16 of 1 to 1024 printable "
+             "ASCII characters. Unset: anybody may use the API."},
     {"TWILIO_AUTH_TOKEN", group_security, SETTING_STRING, SETTING_REFUSED, true, FIELD(twilio_auth_token),
      .fallback = "", LIMITS(0, 4096), .help = "Checks the signature of Twilio's webhooks.",
      .refusal = no_signature},
@@ -225,6 +226,13 @@ const struct setting config_table[] = {
     {"PUBLIC_BASE_URL", group_security, SETTING_URL, SETTING_INERT, FIELD(public_base_url), .fallback = "",
      LIMITS(0, 1024), .choices = "http|https",
      .help = "How providers reach this router; part of what they sign."},
+    {"TRUSTED_PROXIES", group_security, SETTING_STRING, FIELD(trusted_proxies), .fallback = "",
+     LIMITS(0, 8 * 1024),
+     .help = "Proxies whose X-Forwarded-For, -Proto and -Host are believed: addresses and blocks, as "
+             "`10.0.0.0/8,2001:db8::/32`. Unset: nobody's."},
+    {"RATE_LIMIT", group_security, SETTING_STRING, FIELD(rate_limit), .fallback = "", LIMITS(0, 32),
+     .help = "How many calls one client address may ask pods for: `10/s`, `600/m` or `3600/h`, and as many at "
+             "once; then 429. Providers send all their calls from a few addresses. Unset: no limit."},
 
     /* Logging */
     {"LOG_LEVEL", group_log, SETTING_ENUM, FIELD(log_level), .fallback = "info",

@@ -16,6 +16,8 @@ static int split_secret(const char *text, struct slice secrets[GATEWAY_SECRETS_M
 
     if (!text[0])
         return 0;
+    if (strlen(text) > GATEWAY_SECRET_MAX)
+        return -EINVAL;
     for (;;) {
         size_t len = strcspn(text, ",");
 
@@ -38,13 +40,34 @@ bool gateway_check_secret(const char *secret, char *error, size_t error_size)
     return false;
 }
 
+/* 0 or -EINVAL. */
+static int gateway_take_secret(struct gateway *gateway, const char *secret)
+{
+    int count = split_secret(secret, gateway->secrets);
+
+    if (count < 0)
+        return count;
+    explicit_bzero(gateway->secret_text, sizeof(gateway->secret_text));
+    memcpy(gateway->secret_text, secret, strlen(secret) + 1);
+    gateway->secret_count = (size_t)split_secret(gateway->secret_text, gateway->secrets);
+    return 0;
+}
+
+int gateway_set_secret(struct gateway *gateway, const char *secret)
+{
+    struct slice secrets[GATEWAY_SECRETS_MAX];
+
+    if (split_secret(secret, secrets) < 0 || (secret[0] != '\0') != (gateway->secret_count > 0))
+        return -EINVAL;
+    return gateway_take_secret(gateway, secret);
+}
+
 int gateway_new(uv_loop_t *loop, const struct gateway_settings *settings, struct store *store,
                 struct metrics *metrics, struct gateway **ret_gateway)
 {
     const struct calls_settings calls = {.lease_ttl_ms = settings->lease_ttl_ms,
                                          .release_grace_ms = settings->release_grace_ms};
     struct gateway *gateway = calloc(1, sizeof(*gateway));
-    int count;
     int err;
 
     assert(settings->connect_timeout_ms > 0 && settings->idle_timeout_ms > 0);
@@ -55,8 +78,9 @@ int gateway_new(uv_loop_t *loop, const struct gateway_settings *settings, struct
     list_init(&gateway->openings);
     list_init(&gateway->carried);
     list_init(&gateway->probes);
-    count = split_secret(settings->secret, gateway->secrets);
-    err = count < 0 ? count : asker_init(&gateway->asker, store, metrics);
+    err = gateway_take_secret(gateway, settings->secret);
+    if (err == 0)
+        err = asker_init(&gateway->asker, store, metrics);
     if (err == 0)
         err = gateway_count_in(&gateway->metrics, metrics);
     if (err == 0)
@@ -65,7 +89,6 @@ int gateway_new(uv_loop_t *loop, const struct gateway_settings *settings, struct
         free(gateway);
         return err;
     }
-    gateway->secret_count = (size_t)count;
     *ret_gateway = gateway;
     return 0;
 }
@@ -76,6 +99,7 @@ struct gateway *gateway_free(struct gateway *gateway)
         return NULL;
     assert(!gateway->calls && gateway->opening_count == 0 && gateway->carried_count == 0 &&
            gateway->probe_count == 0);
+    explicit_bzero(gateway->secret_text, sizeof(gateway->secret_text));
     free(gateway);
     return NULL;
 }

@@ -28,6 +28,7 @@ struct gateway; /* opaque: see gateway_internal.h */
 
 enum {
     GATEWAY_SECRETS_MAX = 2,
+    GATEWAY_SECRET_MAX = 4096, /* both together */
     GATEWAY_TICKET_SIZE = 208, /* with its NUL */
 };
 
@@ -48,6 +49,13 @@ bool gateway_check_secret(const char *secret, char *error, size_t error_size);
 
 int gateway_new(uv_loop_t *loop, const struct gateway_settings *settings, struct store *store,
                 struct metrics *metrics, struct gateway **ret_gateway) MUST_CHECK;
+
+/*
+ * Replaces the secrets, for new tickets and for those that are shown from now on; copies them. -EINVAL: see
+ * gateway_check_secret; or there were none at the start and now are, or the other way round: URLs have
+ * tickets or not, and that does not change. Then the old ones stay.
+ */
+int gateway_set_secret(struct gateway *gateway, const char *secret) MUST_CHECK;
 
 /* Adds the routes to `server`. */
 int gateway_serve(struct gateway *gateway, struct http_server *server) MUST_CHECK;

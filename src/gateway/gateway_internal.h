@@ -58,6 +58,7 @@ struct gateway {
     struct gateway_settings settings;
     struct slice secrets[GATEWAY_SECRETS_MAX];
     size_t secret_count;
+    char secret_text[GATEWAY_SECRET_MAX + 1]; /* where they are */
     struct asker asker;
     struct gateway_metrics metrics;
     struct calls *calls;

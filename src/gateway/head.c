@@ -126,7 +126,9 @@ void head_write_request(const struct http_request *request, struct slice path, s
     }
     strbuf_append_str(buf, "Upgrade: websocket\r\nConnection: Upgrade\r\n");
     append_forwarded_for(request, buf);
-    append_header(buf, "X-Forwarded-Proto", proto.len > 0 ? proto : SLICE("http"));
+    if (proto.len == 0)
+        proto = http_request_is_tls(request) ? SLICE("https") : SLICE("http");
+    append_header(buf, "X-Forwarded-Proto", proto);
     if (forwarded_host.len > 0 || host.len > 0)
         append_header(buf, "X-Forwarded-Host", forwarded_host.len > 0 ? forwarded_host : host);
     append_header(buf, "X-Request-Id", slice_of(http_request_id(request)));
@@ -158,6 +160,42 @@ bool head_next(struct slice head, size_t *at, struct slice *ret_name, struct sli
     while (end > colon && (end[-1] == ' ' || end[-1] == '\t'))
         end--;
     *ret_value = (struct slice){colon, (size_t)(end - colon)};
+    return true;
+}
+
+static bool is_token(struct slice text)
+{
+    for (size_t i = 0; i < text.len; i++) {
+        char c = text.data[i];
+        bool is_letter = (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z');
+
+        if (!is_letter && !(c >= '0' && c <= '9') && !(c && strchr("!#$%&'*+-.^_`|~", c)))
+            return false;
+    }
+    return text.len > 0;
+}
+
+/*
+ * Is every line but the first a name, a colon and a value, and no line more than that? Headers are passed on
+ * to the client, who must not see others in them than we do: a bare LF or a folded line would hide one.
+ */
+static bool is_clean(struct slice head)
+{
+    const char *line = head.data;
+    const char *last = head.data + head.len - 2;
+
+    while (line < last) {
+        const char *end = memmem(line, (size_t)(last + 2 - line), "\r\n", 2);
+        const char *colon = memchr(line, ':', (size_t)(end - line));
+
+        if (line != head.data && (!colon || !is_token((struct slice){line, (size_t)(colon - line)})))
+            return false;
+        for (const char *at = line; at < end; at++) {
+            if (((unsigned char)*at < ' ' && *at != '\t') || *at == 127)
+                return false;
+        }
+        line = end + 2;
+    }
     return true;
 }
 
@@ -213,7 +251,8 @@ int head_read_answer(struct slice data, struct head_answer *ret_answer)
     }
     if (answer.status != 101 && (answer.status < 200 || answer.status > 599))
         return -EPROTO;
-    if (read_framing((struct slice){data.data, answer.len}, &answer) < 0)
+    if (!is_clean((struct slice){data.data, answer.len}) ||
+        read_framing((struct slice){data.data, answer.len}, &answer) < 0)
         return -EPROTO;
     *ret_answer = answer;
     return 1;

@@ -1,5 +1,6 @@
 #include "http/connection.h"
 
+#include <stdio.h>
 #include <stdlib.h>
 
 static void connection_format_peer(struct http_connection *connection)
@@ -19,7 +20,7 @@ static void connection_format_peer(struct http_connection *connection)
         (void)uv_ip6_name(six, connection->peer, sizeof(connection->peer));
 }
 
-struct http_connection *connection_new(struct http_server *server, uv_tcp_t *tcp)
+struct http_connection *connection_new(struct http_server *server, uv_tcp_t *tcp, const char *peer)
 {
     struct http_connection *connection = calloc(1, sizeof(*connection));
 
@@ -34,7 +35,10 @@ struct http_connection *connection_new(struct http_server *server, uv_tcp_t *tcp
     list_append(&server->all, &connection->link);
     server->objects++;
     parser_init(connection);
-    connection_format_peer(connection);
+    if (peer)
+        snprintf(connection->peer, sizeof(connection->peer), "%s", peer);
+    else
+        connection_format_peer(connection);
     (void)uv_tcp_nodelay(tcp, 1);
     return connection;
 }
@@ -241,6 +245,43 @@ static void connection_dispatch(struct http_connection *connection)
     }
 }
 
+/*
+ * Asks the guard, once the header is there. False: it said no, and the request has been answered. Then a body
+ * that is still on its way ends the connection, because nobody is going to read it.
+ */
+static bool connection_guard(struct http_connection *connection)
+{
+    const struct http_server *server = connection->server;
+    struct http_request *request = connection->request;
+    const char *error = NULL;
+    int status;
+
+    if (!server->guard || !request->header_done || request->is_guarded)
+        return true;
+    request->is_guarded = true;
+    status = server->guard(request, server->guard_arg, &error);
+    if (status == 0)
+        return true;
+    assert(error);
+    if (!request->is_complete) {
+        http_refuse(request, status, error);
+        return false;
+    }
+    request->state = REQUEST_WORKING;
+    if (request->id_len == 0)
+        http_request_make_id(request);
+    http_respond_error(request, status, error);
+    return false;
+}
+
+static void connection_ask_for_body(struct http_connection *connection)
+{
+    static const uv_buf_t go_on = {.base = (char *)(uintptr_t) "HTTP/1.1 100 Continue\r\n\r\n", .len = 25};
+
+    connection->request->expects_continue = false;
+    connection_send(connection, &go_on, 1);
+}
+
 /* What the connection waits for, now that nothing more can be done. */
 static void connection_settle(struct http_connection *connection, bool header_was_done)
 {
@@ -288,12 +329,14 @@ static void connection_process(struct http_connection *connection)
             break;
         }
         rc = parser_run(connection);
-        if (rc == 0 || connection->is_closing)
+        if (connection->is_closing)
             break;
         if (rc < 0)
             http_refuse(request, request->refuse_status, request->refuse_message);
-        else
+        else if (connection_guard(connection) && rc > 0)
             connection_dispatch(connection);
+        else if (request->state == REQUEST_READING && request->expects_continue)
+            connection_ask_for_body(connection);
         if (request->state != REQUEST_SENT && request->state != REQUEST_UPGRADED)
             break;
         connection->is_processing = false;

@@ -51,6 +51,7 @@ struct http_connection {
     bool has_eof;
     bool is_paused; /* reading was stopped because the buffer is full */
     size_t discarded;
+    bool is_tls;     /* what its socket carries was decrypted on the way */
     unsigned writes; /* of connection_send that are under way */
     char peer[INET6_ADDRSTRLEN];
 };
@@ -62,8 +63,11 @@ enum {
     CONNECTION_DISCARD_MAX = 4 * 1024 * 1024,
 };
 
-/* Takes `tcp`, which was accepted. NULL: no memory, and `tcp` is still the caller's. */
-struct http_connection *connection_new(struct http_server *server, uv_tcp_t *tcp);
+/*
+ * Takes `tcp`, which was accepted. `peer` is the client's address; NULL: that of the socket. NULL: no memory,
+ * and `tcp` is still the caller's.
+ */
+struct http_connection *connection_new(struct http_server *server, uv_tcp_t *tcp, const char *peer);
 /* Starts to read; on failure it closes itself. */
 void connection_start(struct http_connection *connection);
 

@@ -47,6 +47,17 @@ int http_server_route(struct http_server *server, const char *method, const char
                       http_handler_fn handler, void *arg) MUST_CHECK;
 
 /*
+ * Who may ask. Runs once for each request whose header was read, before its body is waited for and before the
+ * path is looked up, so that who is refused learns nothing of what is there. 0: it goes on. Else the status
+ * that refuses it, with *ret_error as the sentence of the JSON error; headers may have been added with
+ * http_response_header. The request has no route yet, nor a body or an id.
+ */
+typedef int (*http_guard_fn)(struct http_request *request, void *arg, const char **ret_error);
+
+/* One for each server; NULL: none. */
+void http_server_guard(struct http_server *server, http_guard_fn guard, void *arg);
+
+/*
  * Runs `fn` after the answer to each request was handed to the kernel (or the client was gone). That includes
  * requests the server itself refused: those have no route, and no method if it could not be read.
  */
@@ -55,6 +66,14 @@ void http_server_on_done(struct http_server *server, http_handler_fn fn, void *a
 /* Binds and listens on all addresses (IPv6 and IPv4). Port 0 picks a free one. 0 or a negative errno. */
 int http_server_listen(struct http_server *server, uint16_t port) MUST_CHECK;
 uint16_t http_server_port(const struct http_server *server);
+
+/*
+ * Takes `fd`, a connected stream socket that somebody else accepted, as a connection like those the server
+ * accepts itself, with the same limits. `peer` is the client's address as text; copied. `is_tls`: what comes
+ * out of it in clear text came encrypted. On failure `fd` is still the caller's; -ESHUTDOWN: the server takes
+ * no more connections.
+ */
+int http_server_adopt(struct http_server *server, int fd, const char *peer, bool is_tls) MUST_CHECK;
 
 /*
  * From now on every answer says "Connection: close". A client that asks again and again goes elsewhere by
@@ -97,6 +116,8 @@ const char *http_request_id(const struct http_request *request);
 struct arena *http_request_arena(struct http_request *request);
 /* The peer's address as text. */
 const char *http_request_peer(const struct http_request *request);
+/* Did it come encrypted, to a listener of our own? Says nothing of what a proxy before us did. */
+bool http_request_is_tls(const struct http_request *request);
 uint64_t
 http_request_started_ns(const struct http_request *request); /* clock_elapsed_ns when its first byte came */
 /* For on_done: the status that was answered, 0 if the client was gone before. */

@@ -252,7 +252,6 @@ static int parser_check_framing(struct http_request *request, const struct seen 
 
 static int parser_on_headers_complete(llhttp_t *parser)
 {
-    static const uv_buf_t go_on = {.base = (char *)(uintptr_t) "HTTP/1.1 100 Continue\r\n\r\n", .len = 25};
     struct http_connection *connection = connection_of(parser);
     struct http_request *request = connection->request;
     struct seen seen = {0};
@@ -287,9 +286,9 @@ static int parser_on_headers_complete(llhttp_t *parser)
     request->wants_upgrade = parser->upgrade && parser->method != HTTP_CONNECT;
     parser->upgrade = 0;
 
-    if (seen.expects_continue && !request->is_http_1_0 && (request->is_chunked || request->content_length) &&
-        connection->len == connection->start + request->header_len)
-        connection_send(connection, &go_on, 1);
+    request->expects_continue = seen.expects_continue && !request->is_http_1_0 &&
+                                (request->is_chunked || request->content_length) &&
+                                connection->len == connection->start + request->header_len;
     return 0;
 }
 

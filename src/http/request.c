@@ -29,6 +29,8 @@ struct http_request *http_request_get(struct http_connection *connection)
     request->has_method = false;
     request->is_http_1_0 = false;
     request->header_done = false;
+    request->is_guarded = false;
+    request->expects_continue = false;
     request->is_chunked = false;
     request->is_complete = false;
     request->wants_upgrade = false;
@@ -183,6 +185,11 @@ struct arena *http_request_arena(struct http_request *request)
 const char *http_request_peer(const struct http_request *request)
 {
     return request->connection->peer;
+}
+
+bool http_request_is_tls(const struct http_request *request)
+{
+    return request->connection->is_tls;
 }
 
 uint64_t http_request_started_ns(const struct http_request *request)

@@ -52,6 +52,8 @@ struct http_request {
     bool has_method;
     bool is_http_1_0;
     bool header_done;
+    bool is_guarded;       /* the guard has seen it */
+    bool expects_continue; /* waits for a word before it sends its body */
     bool is_chunked;
     bool is_complete;
     bool wants_upgrade;

@@ -81,6 +81,12 @@ int http_server_route(struct http_server *server, const char *method, const char
     return router_add(&server->router, method, pattern, handler, arg);
 }
 
+void http_server_guard(struct http_server *server, http_guard_fn guard, void *arg)
+{
+    server->guard = guard;
+    server->guard_arg = arg;
+}
+
 void http_server_on_done(struct http_server *server, http_handler_fn fn, void *arg)
 {
     server->on_done = fn;
@@ -213,7 +219,7 @@ static void server_socket_freed(uv_handle_t *handle)
 }
 
 /* Too many connections: says so in one write, whatever the client asks. */
-static void server_refuse(struct http_server *server, uv_tcp_t *tcp)
+static void server_refuse(struct http_server *server, uv_tcp_t *tcp, const char *peer)
 {
     static const char body[] =
         "{\"success\":false,\"error\":\"too many connections\",\"code\":\"unavailable\"}";
@@ -229,7 +235,7 @@ static void server_refuse(struct http_server *server, uv_tcp_t *tcp)
     server->refused++;
     (void)uv_try_write((uv_stream_t *)tcp, &buf, 1);
     if (server->refusing < SERVER_REFUSING_MAX)
-        connection = connection_new(server, tcp);
+        connection = connection_new(server, tcp, peer);
     if (!connection) {
         tcp->data = server;
         server->objects++;
@@ -242,10 +248,27 @@ static void server_refuse(struct http_server *server, uv_tcp_t *tcp)
     connection_linger(connection);
 }
 
+/* `peer` is NULL if it is the socket's own. */
+static void server_take(struct http_server *server, uv_tcp_t *tcp, const char *peer, bool is_tls)
+{
+    struct http_connection *connection = NULL;
+
+    if (server->connections < server->settings.max_connections)
+        connection = connection_new(server, tcp, peer);
+    if (!connection) {
+        server_refuse(server, tcp, peer);
+        return;
+    }
+    server->connections++;
+    connection->is_counted = true;
+    connection->is_tls = is_tls;
+    connection_await(connection, WAIT_IDLE);
+    connection_start(connection);
+}
+
 static void server_accept_one(struct http_server *server)
 {
     uv_tcp_t *tcp = malloc(sizeof(*tcp));
-    struct http_connection *connection;
 
     server->is_accept_pending = !tcp;
     server_start_ticking(server);
@@ -261,15 +284,34 @@ static void server_accept_one(struct http_server *server)
         uv_close((uv_handle_t *)tcp, server_socket_freed);
         return;
     }
-    connection = server->connections < server->settings.max_connections ? connection_new(server, tcp) : NULL;
-    if (!connection) {
-        server_refuse(server, tcp);
-        return;
+    server_take(server, tcp, NULL, false);
+}
+
+int http_server_adopt(struct http_server *server, int fd, const char *peer, bool is_tls)
+{
+    uv_tcp_t *tcp;
+    int err;
+
+    if (server->is_draining)
+        return -ESHUTDOWN;
+    tcp = malloc(sizeof(*tcp));
+    if (!tcp)
+        return -ENOMEM;
+    err = uv_tcp_init(server->loop, tcp);
+    if (err) {
+        free(tcp);
+        return err;
     }
-    server->connections++;
-    connection->is_counted = true;
-    connection_await(connection, WAIT_IDLE);
-    connection_start(connection);
+    err = uv_tcp_open(tcp, fd);
+    if (err) {
+        tcp->data = server;
+        server->objects++;
+        uv_close((uv_handle_t *)tcp, server_socket_freed);
+        return err;
+    }
+    server_start_ticking(server);
+    server_take(server, tcp, peer, is_tls);
+    return 0;
 }
 
 static void server_incoming(uv_stream_t *listener, int status)

@@ -41,6 +41,8 @@ struct http_server {
     struct http_settings settings;
     struct router router;
     llhttp_settings_t parser_settings;
+    http_guard_fn guard; /* NULL: none */
+    void *guard_arg;
     http_handler_fn on_done;
     void *on_done_arg;
 

@@ -74,6 +74,7 @@ class Router:
         self.env = clean_environment(env, data_dir)
         self.port = None
         self.metrics_port = None
+        self.tls_port = None
         self.is_stopped = False
         with open(log_path, "wb") as log:
             self.proc = subprocess.Popen(
@@ -109,13 +110,22 @@ class Router:
             pytest.fail(f"LOG_LEVEL={self.env['LOG_LEVEL']} hides the ports: start it with wait=False, or at info")
         self.port = wait_until(lambda: self._listening("http"), "the router listens")
         self.metrics_port = wait_until(lambda: self._listening("metrics"), "the metrics listener listens")
-        self.client = httpx.Client(base_url=self.url, timeout=DEADLINE_S, trust_env=False)
+        if self.env.get("TLS_CERT_FILE"):
+            self.tls_port = wait_until(lambda: self._listening("https"), "the TLS listener listens")
+        self.client = httpx.Client(base_url=self.url, timeout=DEADLINE_S, trust_env=False, headers=self._credentials())
         wait_until(lambda: self.get("/ready").status_code == 200, "the router is ready")
         if self.env.get("POD_SOURCE") != "api":
             pods = len([pod for pod in self.env.get("STATIC_PODS", "").split(",") if pod])
             wait_until(
                 lambda: self.get("/api/v1/pods?limit=1").json()["total"] >= pods, "all static pods are there"
             )
+
+    def _credentials(self):
+        """The first key of API_KEY, or of its file at the start, if it has one."""
+        keys = self.env.get("API_KEY", "")
+        if "API_KEY_FILE" in self.env:
+            keys = pathlib.Path(self.env["API_KEY_FILE"]).read_text()
+        return {"Authorization": f"Bearer {keys.split(',')[0].strip()}"} if keys else {}
 
     @property
     def url(self):
@@ -368,7 +378,7 @@ def start_world(start_router, tmp_path):
     worlds = []
 
     def start(front="router", **kwargs):
-        if front != "router" and not streams.Nginx.is_installed():
+        if front.startswith("nginx") and not streams.Nginx.is_installed():
             redis_servers.need("nginx")
         world = streams.World(start_router, tmp_path / f"world-{len(worlds)}", front)
         worlds.append(world)

@@ -23,6 +23,8 @@ import sys
 import threading
 import time
 
+from tls import Certificate, TlsSocket
+
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 SHIPPED = ROOT / "deploy" / "nginx" / "smart-router.conf"
 HOST = "voice.example.com"  # the shipped configuration's
@@ -170,13 +172,13 @@ class Peer:
 class Stream(Peer):
     """The provider's end. `head` is the answer to the handshake; `key` what was sent in it."""
 
-    def __init__(self, port, path, headers=(), host=HOST, early=b"", receive_buffer=None, upgrade=True, address="127.0.0.1"):
+    def __init__(self, port, path, headers=(), host=HOST, early=b"", receive_buffer=None, upgrade=True, address="127.0.0.1", tls=None):
         sock = socket.socket()
         if receive_buffer:
             sock.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, receive_buffer)
         sock.settimeout(PATIENCE_S)
         sock.connect((address, port))
-        super().__init__(sock, masks=True)
+        super().__init__(TlsSocket(sock, tls) if tls else sock, masks=True)
         self.key = base64.b64encode(os.urandom(16)).decode()
         lines = [f"GET {path} HTTP/1.1", f"Host: {host}"]
         if upgrade:
@@ -429,7 +431,7 @@ class Nginx:
 class World:
     """Voice agents at one port of different addresses, a router that knows them, and the way in: `port`.
 
-    front: "router", the way in is the router itself; "nginx", the shipped nginx, which lets the router carry the streams;
+    front: "router", the way in is the router itself; "tls", likewise, with TLS; "nginx", the shipped nginx, which lets the router carry the streams;
     "nginx-dns", the shipped nginx, which finds the pods by their names.
     """
 
@@ -439,7 +441,7 @@ class World:
         self.front = front
         self.agents = {}
         self.env = {}
-        self.router = self.nginx = self.names = None
+        self.router = self.nginx = self.names = self.tls = None
 
     def start(self, agents=2, env=None, is_manual=False, is_killable=False, tiers=None):
         pods = {f"voice-agent-{number}": f"127.0.0.{2 + number}" for number in range(agents)}
@@ -451,12 +453,16 @@ class World:
             "CLEANUP_INTERVAL": "100ms",
             **(env or {}),
         }
+        if self.front == "tls":
+            certificate = Certificate(self.directory / "certificate")
+            self.env.update(certificate.env)
+            self.tls = certificate.context()
         self.start_the_router()
         if self.front == "nginx-dns":
             self.names = Names()
             for pod, address in pods.items():
                 self.names.addresses[f"{pod}.voice-agent.default.svc.cluster.local"] = address
-        if self.front != "router":
+        if self.front.startswith("nginx"):
             self.nginx = Nginx(self.directory / "nginx", self.router.port, self.names, self.agent_port)
             self.env["HTTP_PORT"] = str(self.router.port)  # where nginx finds it, also after a restart
 
@@ -480,6 +486,8 @@ class World:
 
     @property
     def port(self):
+        if self.tls:
+            return self.router.tls_port
         return self.nginx.port if self.nginx else self.router.port
 
     def place(self, call_sid, **fields):
@@ -490,7 +498,7 @@ class World:
 
     def connect(self, path, **kwargs):
         """Whatever the answer to the handshake is."""
-        return Stream(self.port, path, **kwargs)
+        return Stream(self.port, path, tls=self.tls, **kwargs)
 
     def open(self, path, **kwargs):
         """A stream that must be accepted."""

@@ -15,7 +15,7 @@ import websockets
 from conftest import wait_until
 from streams import BINARY, CLOSE, CONTINUATION, HOST, PING, PONG, TEXT, Closed, accept_of, frame
 
-FRONTS = ("router", "nginx", "nginx-dns")
+FRONTS = ("router", "tls", "nginx", "nginx-dns")
 
 
 @pytest.fixture(params=FRONTS)
@@ -35,7 +35,9 @@ def pair(start_world, front):
 def client(world, path, **kwargs):
     """A client of the websockets library, which checks all that a provider's would."""
     return websockets.connect(
-        f"ws://{HOST}{path}", host="127.0.0.1", port=world.port, max_size=None, open_timeout=60, ping_interval=None, **kwargs
+        *(f"{'wss' if world.tls else 'ws'}://{HOST}{path}",),
+        **{"host": "127.0.0.1", "port": world.port, "ssl": world.tls},
+        **{"max_size": None, "open_timeout": 60, "ping_interval": None, **kwargs},
     )
 
 
@@ -69,7 +71,7 @@ def test_the_pod_learns_who_called_and_how(start_world, front):
         assert stream.echoes()
         head = world.agents[pod].heads[-1]
         assert [part.strip() for part in head.get("x-forwarded-for").split(",")][:2] == ["203.0.113.9", "127.0.0.1"]
-        assert head.get("x-forwarded-proto") == "http"
+        assert head.get("x-forwarded-proto") == ("https" if world.tls else "http")
         assert head.get("x-forwarded-host") == HOST
 
 

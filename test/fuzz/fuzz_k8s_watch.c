@@ -4,14 +4,13 @@
  * The real reflector runs on a fake client. The first byte of an input says what the rest is: 'L' a page of a
  * list, 'W' a watch stream, anything else a refusal whose status it chooses. The second one says how it is
  * cut. What is told of pods must be what pod.h promises, and must not depend on the cuts.
- *
- * With clang: -fsanitize=fuzzer. Without: standalone.c has a main.
  */
 #include <arpa/inet.h>
 #include <stdio.h>
 #include <stdlib.h>
 
 #include "base/log.h"
+#include "fuzz.h"
 #include "k8s/pods.h"
 
 enum {
@@ -42,7 +41,6 @@ struct world {
 
 static struct world world;
 
-int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 int __wrap_uv_timer_start(uv_timer_t *timer, uv_timer_cb fn, uint64_t delay_ms, uint64_t repeat_ms);
 int __wrap_uv_timer_stop(uv_timer_t *timer);
 uint64_t __wrap_uv_now(const uv_loop_t *loop);

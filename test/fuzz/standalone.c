@@ -2,7 +2,7 @@
  * standalone.c - a main for fuzz targets where there is no libFuzzer: replays files, and tries random changes
  * of them.
  *
- *     fuzz-X [--runs N] [--seed S] [--only I] FILE|DIRECTORY...
+ *     fuzz-X [--runs N] [--seed S] [--only I] [--dict FILE] FILE|DIRECTORY...
  *
  * Run I of a seed is always the same input; if it fails, the seed and the number are printed. It does not
  * learn from what a run reaches: for a long campaign libFuzzer is the better one.
@@ -15,15 +15,15 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include "base/base.h"
+#include "fuzz.h"
 
 enum {
     FILES_MAX = 1024,
     INPUT_MAX = 64 * 1024,
     CHANGES_MAX = 8, /* of one input */
+    WORDS_MAX = 256,
+    WORD_MAX = 1024,
 };
-
-int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 
 /* There if the sanitizers are. */
 void __sanitizer_set_death_callback(void (*fn)(void)) __attribute__((weak));
@@ -36,40 +36,12 @@ static size_t file_count;
 static uint64_t seed = 1;
 static char last_words[128]; /* written beforehand: who dies can only say what is there */
 
-/* What the texts that we fuzz are made of. */
-static const char *const words[] = {
-    "{",
-    "}",
-    "[",
-    "]",
-    ",",
-    ":",
-    "\"",
-    "\\",
-    "\\u0000",
-    "\\ud800",
-    "null",
-    "true",
-    "-1",
-    "1e999",
-    "0",
-    "\n",
-    "{}",
-    "[]",
-    "\"\"",
-    "\xff",
-    "\"uid\"",
-    "\"name\"",
-    "\"Ready\"",
-    "2147483648",
-    "\"type\"",
-    "\"object\"",
-    "\"items\"",
-    "\"metadata\"",
-    "{\"type\":\"ERROR\",\"object\":{\"code\":410}}",
-    "\"continue\":\"x\"",
-    "\"resourceVersion\":\"7\"",
-};
+/* What the inputs are made of: a dictionary of libFuzzer's. */
+static struct {
+    char *text;
+    size_t len;
+} words[WORDS_MAX];
+static size_t word_count;
 
 static void died(void)
 {
@@ -94,6 +66,60 @@ static void add_file(const char *path)
     }
     files[file_count].size = fread(data, 1, INPUT_MAX, file);
     files[file_count++].data = data;
+    fclose(file);
+}
+
+static int hex_digit(char c)
+{
+    const char *at = c ? strchr("0123456789abcdef", c) : NULL;
+
+    return at ? (int)(at - "0123456789abcdef") : -1;
+}
+
+/* One line: anything"word", where \\, \" and \xab stand for a byte. False: it is no such line. */
+static bool add_word(const char *line)
+{
+    const char *at = strchr(line, '"');
+    const char *end = strrchr(line, '"');
+    char *word = malloc(WORD_MAX);
+    size_t len = 0;
+
+    assert(word);
+    words[word_count].text = word;
+    if (!at || at == end)
+        return false;
+    for (at++; at < end; at++) {
+        char c = *at;
+
+        if (c == '\\' && at[1] == 'x' && hex_digit(at[2]) >= 0 && hex_digit(at[3]) >= 0) {
+            c = (char)(hex_digit(at[2]) * 16 + hex_digit(at[3]));
+            at += 3;
+        } else if (c == '\\') {
+            c = *++at;
+        }
+        word[len++] = c;
+    }
+    words[word_count++].len = len;
+    return true;
+}
+
+static void add_dictionary(const char *path)
+{
+    FILE *file = fopen(path, "r");
+    char line[WORD_MAX];
+
+    while (file && fgets(line, sizeof(line), file)) {
+        if (line[0] == '#' || line[0] == '\n')
+            continue;
+        if (word_count == WORDS_MAX || !add_word(line)) {
+            fprintf(stderr, "%s: not a word, or too many: %s", path, line);
+            exit(2);
+        }
+    }
+    if (!file || ferror(file)) {
+        fprintf(stderr, "%s cannot be read\n", path);
+        exit(2);
+    }
     fclose(file);
 }
 
@@ -151,8 +177,7 @@ static size_t change(uint8_t *input, size_t size, uint64_t *random)
     size_t at = next_random(random) % (size + 1);
     size_t len = 1 + next_random(random) % (next_random(random) % 4 ? 16 : 1024);
     size_t other = next_random(random) % file_count;
-    size_t from;
-    const char *word;
+    size_t from, word;
 
     switch (next_random(random) % 6) {
     case 0: /* another byte */
@@ -165,8 +190,10 @@ static size_t change(uint8_t *input, size_t size, uint64_t *random)
     case 2: /* something is missing */
         return replace(input, size, at, len, NULL, 0);
     case 3: /* a word */
-        word = words[next_random(random) % ARRAY_LEN(words)];
-        return replace(input, size, at, next_random(random) % 3 ? 0 : len, word, strlen(word));
+        if (word_count == 0)
+            return size;
+        word = next_random(random) % word_count;
+        return replace(input, size, at, next_random(random) % 3 ? 0 : len, words[word].text, words[word].len);
     case 4: /* something comes twice */
         len = len < size - at ? len : size - at;
         memcpy(part, input + at, len);
@@ -176,6 +203,17 @@ static size_t change(uint8_t *input, size_t size, uint64_t *random)
         len = len < files[other].size - from ? len : files[other].size - from;
         return replace(input, size, at, next_random(random) % 2 ? len : 0, files[other].data + from, len);
     }
+}
+
+/* In memory of its own, so that AddressSanitizer sees its end. */
+static void run_input(const uint8_t *data, size_t size)
+{
+    uint8_t *copy = malloc(size ? size : 1);
+
+    assert(copy);
+    memcpy(copy, data, size);
+    (void)LLVMFuzzerTestOneInput(copy, size);
+    free(copy);
 }
 
 static void run_one(uint64_t number)
@@ -194,7 +232,7 @@ static void run_one(uint64_t number)
     changes = 1 + next_random(&random) % CHANGES_MAX;
     for (size_t i = 0; i < changes; i++)
         size = change(input, size, &random);
-    (void)LLVMFuzzerTestOneInput(input, size);
+    run_input(input, size);
 }
 
 int main(int argc, char **argv)
@@ -208,6 +246,8 @@ int main(int argc, char **argv)
             seed = strtoull(argv[++i], NULL, 10);
         else if (strcmp(argv[i], "--only") == 0 && i + 1 < argc)
             only = strtoull(argv[++i], NULL, 10);
+        else if (strcmp(argv[i], "--dict") == 0 && i + 1 < argc)
+            add_dictionary(argv[++i]);
         else
             add_path(argv[i]);
     }
@@ -224,7 +264,7 @@ int main(int argc, char **argv)
     }
     for (size_t i = 0; i < file_count; i++) {
         snprintf(last_words, sizeof(last_words), "failed: file %zu, in the order of names\n", i + 1);
-        (void)LLVMFuzzerTestOneInput(files[i].data, files[i].size);
+        run_input(files[i].data, files[i].size);
     }
     for (uint64_t i = 0; i < runs; i++)
         run_one(i);
@@ -232,5 +272,7 @@ int main(int argc, char **argv)
            seed);
     for (size_t i = 0; i < file_count; i++)
         free(files[i].data);
+    for (size_t i = 0; i < word_count; i++)
+        free(words[i].text);
     return 0;
 }

@@ -157,25 +157,8 @@ static void bad_value__is_shown_without_its_control_characters(void **state UNUS
     ASSERT_ERRORS("DATA_DIR is \"a\\nb\" but must be text of at most 4000 characters\n", "DATA_DIR", "a\nb");
 }
 
-static void features_to_come__refuse_to_start_and_keep_the_secret(void **state UNUSED)
+static void pods_from_kubernetes__need_to_know_where_that_is(void **state UNUSED)
 {
-    static const char *const names[] = {"API_KEY",           "TWILIO_AUTH_TOKEN",    "PLIVO_AUTH_TOKEN",
-                                        "EXOTEL_TOKEN",      "TLS_CERT_FILE",        "TLS_KEY_FILE",
-                                        "RATE_LIMIT",        "API_KEY_FILE",         "TWILIO_AUTH_TOKEN_FILE",
-                                        "EXOTEL_TOKEN_FILE", "PLIVO_AUTH_TOKEN_FILE"};
-
-    for (size_t i = 0; i < ARRAY_LEN(names); i++) {
-        struct config *config = LOAD(names[i], "s3cret");
-        const char *errors = config_errors(config).data;
-
-        assert_int_equal(strncmp(errors, names[i], strlen(names[i])), 0);
-        assert_non_null(strstr(errors, " is set, but this version "));
-        assert_null(strstr(errors, "s3cret"));
-        config_free(config);
-    }
-    ASSERT_ERRORS("API_KEY is set, but this version cannot check API keys yet: it would leave the API open; "
-                  "unset it\n",
-                  "API_KEY", "k");
     ASSERT_ERRORS("POD_SOURCE is kubernetes, but nothing says where that is: set KUBECONFIG, or run in a pod "
                   "with a service account\n",
                   "POD_SOURCE", "kubernetes");
@@ -248,14 +231,79 @@ static void secret__file_that_cannot_be_used_is_named_with_the_reason(void **sta
 
 static void secret__in_a_file_is_checked_like_any_other_and_not_shown(void **state UNUSED)
 {
-    ASSERT_ERRORS("REDIS_URL (a secret, not shown) but must be text of at most 4096 characters\n",
-                  "REDIS_URL_FILE", secret_file("two\nlines", 9));
+    const char *path = secret_file("two\nlines", 9);
+    char expected[256];
+
+    snprintf(
+        expected, sizeof(expected),
+        "REDIS_URL (in the file \"%s\") (a secret, not shown) but must be text of at most 4096 characters\n",
+        path);
+    ASSERT_ERRORS(expected, "REDIS_URL_FILE", path);
     ASSERT_ERRORS("REDIS_URL and REDIS_URL_FILE are both set: unset one of them\n", "REDIS_URL", "redis://a",
                   "REDIS_URL_FILE", secret_file("redis://a", 9));
     ASSERT_ERRORS("REDIS_SENTINEL_USERNAME is set, but REDIS_SENTINEL_PASSWORD is not\n",
                   "REDIS_SENTINEL_USERNAME", "router");
     ASSERT_ERRORS("", "REDIS_SENTINEL_USERNAME", "router", "REDIS_SENTINEL_PASSWORD_FILE",
                   secret_file("s3cret\n", 7));
+}
+
+static struct config *reread(const struct config *config, const char *name, size_t expected_files)
+{
+    struct config *fresh = NULL;
+    size_t files = 99;
+
+    assert_int_equal(config_reread(config, &name, 1, &fresh, &files), 0);
+    assert_int_equal(files, expected_files);
+    return fresh;
+}
+
+static void reread__takes_what_is_in_the_file_now_and_nothing_else(void **state UNUSED)
+{
+    struct config *config =
+        LOAD("API_KEY_FILE", secret_file("old\n", 4), "EXOTEL_TOKEN", "", "HTTP_PORT", "81");
+    struct config *fresh;
+
+    secret_file("newer\n", 6);
+    fresh = reread(config, "API_KEY", 1);
+    assert_string_equal(config_errors(fresh).data, "");
+    assert_string_equal(config_settings(fresh)->api_key, "newer");
+    assert_string_equal(config_settings(config)->api_key, "old");
+    assert_int_equal(config_settings(fresh)->http_port, 81);
+    assert_true(config_is_set(fresh, "API_KEY"));
+    config_free(fresh);
+    fresh = reread(config, "GATEWAY_SECRET", 0);
+    assert_string_equal(config_settings(fresh)->api_key, "old");
+    config_free(fresh);
+    config_free(config);
+}
+
+static void reread__names_variable_and_file_of_what_is_wrong(void **state UNUSED)
+{
+    const char *path = secret_file("old\n", 4);
+    struct config *config = LOAD("API_KEY_FILE", path);
+    char expected[256];
+    struct config *fresh;
+
+    secret_file("", 0);
+    fresh = reread(config, "API_KEY", 1);
+    snprintf(expected, sizeof(expected), "API_KEY_FILE is \"%s\", but that file is empty\n", path);
+    assert_string_equal(config_errors(fresh).data, expected);
+    config_free(fresh);
+
+    secret_file("new\nkey", 7);
+    fresh = reread(config, "API_KEY", 1);
+    assert_non_null(strstr(config_errors(fresh).data, path));
+    assert_null(strstr(config_errors(fresh).data, "new"));
+    assert_string_equal(config_settings(fresh)->api_key, "old");
+    config_free(fresh);
+
+    secret_file("new", 3);
+    fresh = reread(config, "API_KEY", 1);
+    config_add_error(fresh, "API_KEY", "is too good");
+    snprintf(expected, sizeof(expected), "API_KEY (in the file \"%s\"): is too good\n", path);
+    assert_string_equal(config_errors(fresh).data, expected);
+    config_free(fresh);
+    config_free(config);
 }
 
 static void secret__is_masked_wherever_it_comes_from(void **state UNUSED)
@@ -398,10 +446,12 @@ int main(void)
         cmocka_unit_test(bad_value__is_named_with_what_is_allowed),
         cmocka_unit_test(bad_values__are_all_reported_at_once),
         cmocka_unit_test(bad_value__is_shown_without_its_control_characters),
-        cmocka_unit_test(features_to_come__refuse_to_start_and_keep_the_secret),
+        cmocka_unit_test(pods_from_kubernetes__need_to_know_where_that_is),
         cmocka_unit_test(secret__is_read_from_a_file_without_the_newline_at_its_end),
         cmocka_unit_test(secret__file_that_cannot_be_used_is_named_with_the_reason),
         cmocka_unit_test(secret__in_a_file_is_checked_like_any_other_and_not_shown),
+        cmocka_unit_test(reread__takes_what_is_in_the_file_now_and_nothing_else),
+        cmocka_unit_test(reread__names_variable_and_file_of_what_is_wrong),
         cmocka_unit_test(secret__is_masked_wherever_it_comes_from),
         cmocka_unit_test(ports__must_differ_unless_they_are_free_ones),
         cmocka_unit_test(leader_election__times_must_fit_each_other),

@@ -37,6 +37,10 @@ static void answer__that_is_no_http_is_refused(void **state UNUSED)
         "HTTP/1.1 200 OK\r\nContent-Length: -1\r\n\r\n",
         "HTTP/1.1 200 OK\r\nContent-Length: 1\r\nTransfer-Encoding: chunked\r\n\r\n",
         "HTTP/1.1 200 OK\r\nTransfer-Encoding: gzip\r\n\r\n",
+        "HTTP/1.1 200 OK\r\nA: 1\r\n folded: 2\r\n\r\n",
+        "HTTP/1.1 200 OK\r\nA\nSet-Cookie: a\r\n\r\n",
+        "HTTP/1.1 200 OK\r\nA: 1\nB: 2\r\n\r\n",
+        "HTTP/1.1 200 OK\r\nno colon\r\n\r\n",
     };
     struct head_answer answer;
     char endless[HEAD_ANSWER_MAX + 100];

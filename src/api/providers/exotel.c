@@ -1,5 +1,11 @@
 #include "api/providers/provider.h"
+
+#include <strings.h>
+
+#include "api/providers/verify.h"
 #include "base/json.h"
+
+#define STATUS_ANSWER "{\"success\":true}"
 
 static void exotel_render_stream(struct strbuf *buf, struct slice url)
 {
@@ -25,6 +31,44 @@ static void exotel_render_failure(struct strbuf *buf, const char *message UNUSED
     json_object_end(&json);
 }
 
+/*
+ * Exotel signs nothing. The token is in the URL that the operator configured (?token=...), or it is what
+ * Exotel sends as Basic authentication: user:password, or the password of whatever user.
+ */
+static int exotel_check(struct http_request *request, const struct secrets *secrets, struct slice url UNUSED)
+{
+    struct slice authorization = http_request_header(request, "authorization");
+    struct arena *arena = http_request_arena(request);
+    struct slice pair, password;
+    const char *token;
+    struct form query;
+    bool fits = false;
+    int err = form_parse(arena, http_request_query(request), &query);
+
+    if (err < 0)
+        return err == -ENOMEM ? err : -EBADMSG;
+    token = form_get(&query, "token");
+    if (token)
+        fits = secrets_match(secrets, SECRET_EXOTEL, slice_of(token));
+    else if (!authorization.data)
+        return -ENOKEY;
+    if (signature_basic(arena, authorization, &pair, &password))
+        fits = fits || secrets_match(secrets, SECRET_EXOTEL, pair) ||
+               secrets_match(secrets, SECRET_EXOTEL, password);
+    return fits ? 0 : -EKEYREJECTED;
+}
+
+static bool exotel_is_over(struct params *params, const char **ret_status)
+{
+    const char *event = params_text(params, "EventType");
+    const char *status = params_text(params, "Status");
+
+    *ret_status = status ? status : "";
+    if (event && event[0])
+        return strcasecmp(event, "terminal") == 0;
+    return provider_status_is_final(*ret_status);
+}
+
 const struct provider provider_exotel = {
     .name = "exotel",
     .sid_field = "CallSid",
@@ -33,6 +77,10 @@ const struct provider provider_exotel = {
     .failure_status = 503,
     .malformed_status = 400,
     .takes_json = true,
+    .secret = SECRET_EXOTEL,
+    .status_answer = {STATUS_ANSWER, sizeof(STATUS_ANSWER) - 1},
     .render_stream = exotel_render_stream,
     .render_failure = exotel_render_failure,
+    .check = exotel_check,
+    .is_over = exotel_is_over,
 };

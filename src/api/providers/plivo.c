@@ -1,4 +1,5 @@
 #include "api/providers/provider.h"
+#include "api/providers/verify.h"
 #include "api/providers/xml.h"
 
 static void plivo_render_stream(struct strbuf *buf, struct slice url)
@@ -17,6 +18,38 @@ static void plivo_render_failure(struct strbuf *buf, const char *message, const 
     strbuf_append_str(buf, "</Speak><Hangup/></Response>");
 }
 
+static int plivo_check(struct http_request *request, const struct secrets *secrets, struct slice url)
+{
+    struct signature_tokens tokens;
+    struct signed_request asked;
+
+    verify_read(request, secrets, SECRET_PLIVO, url, &tokens, &asked);
+    return signature_check_plivo(http_request_arena(request), &tokens, &asked,
+                                 http_request_header(request, "x-plivo-signature-v3"),
+                                 http_request_header(request, "x-plivo-signature-v3-nonce"));
+}
+
+/* Events of a stream (StopStream and the like) say nothing of the call. */
+static bool is_stream_event(const char *event)
+{
+    size_t len = strlen(event);
+
+    return len >= strlen("Stream") && strcmp(event + len - strlen("Stream"), "Stream") == 0;
+}
+
+static bool plivo_is_over(struct params *params, const char **ret_status)
+{
+    const char *event = params_text(params, "Event");
+    const char *cause = params_text(params, "HangupCause");
+    const char *status = params_text(params, "CallStatus");
+
+    *ret_status = status ? status : "";
+    if (event && is_stream_event(event))
+        return false;
+    return (event && strcmp(event, "Hangup") == 0) || (cause && cause[0]) ||
+           provider_status_is_final(*ret_status);
+}
+
 const struct provider provider_plivo = {
     .name = "plivo",
     .sid_field = "CallUUID",
@@ -24,6 +57,10 @@ const struct provider provider_plivo = {
     .content_type = "application/xml; charset=utf-8",
     .failure_status = 200,
     .malformed_status = 200,
+    .secret = SECRET_PLIVO,
+    .status_answer = {XML_EMPTY_RESPONSE, sizeof(XML_EMPTY_RESPONSE) - 1},
     .render_stream = plivo_render_stream,
     .render_failure = plivo_render_failure,
+    .check = plivo_check,
+    .is_over = plivo_is_over,
 };

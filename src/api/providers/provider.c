@@ -1,5 +1,19 @@
 #include "api/providers/provider.h"
 
+#include <strings.h>
+
+bool provider_status_is_final(const char *status)
+{
+    static const char *const words[] = {"completed", "busy",      "failed", "no-answer",
+                                        "canceled",  "cancelled", "cancel", "timeout"};
+
+    for (size_t i = 0; i < ARRAY_LEN(words); i++) {
+        if (strcasecmp(status, words[i]) == 0)
+            return true;
+    }
+    return false;
+}
+
 const char *provider_default_template(const char *name)
 {
     return strcmp(name, provider_exotel.name) == 0 ? provider_exotel.default_template

@@ -1,4 +1,5 @@
 #include "api/providers/provider.h"
+#include "api/providers/verify.h"
 #include "api/providers/xml.h"
 
 static void twilio_render_stream(struct strbuf *buf, struct slice url)
@@ -16,6 +17,26 @@ static void twilio_render_failure(struct strbuf *buf, const char *message, const
     strbuf_append_str(buf, "</Say><Hangup/></Response>");
 }
 
+static int twilio_check(struct http_request *request, const struct secrets *secrets, struct slice url)
+{
+    struct signature_tokens tokens;
+    struct signed_request asked;
+
+    verify_read(request, secrets, SECRET_TWILIO, url, &tokens, &asked);
+    return signature_check_twilio(http_request_arena(request), &tokens, &asked,
+                                  http_request_header(request, "x-twilio-signature"));
+}
+
+static bool twilio_is_over(struct params *params, const char **ret_status)
+{
+    const char *stream = params_text(params, "StreamEvent");
+    const char *status = params_text(params, "CallStatus");
+
+    *ret_status = status ? status : "";
+    /* A stream that stopped says nothing of the call: it may be going to the next one. */
+    return (!stream || !stream[0]) && provider_status_is_final(*ret_status);
+}
+
 const struct provider provider_twilio = {
     .name = "twilio",
     .sid_field = "CallSid",
@@ -23,6 +44,10 @@ const struct provider provider_twilio = {
     .content_type = "application/xml; charset=utf-8",
     .failure_status = 200,
     .malformed_status = 200,
+    .secret = SECRET_TWILIO,
+    .status_answer = {XML_EMPTY_RESPONSE, sizeof(XML_EMPTY_RESPONSE) - 1},
     .render_stream = twilio_render_stream,
     .render_failure = twilio_render_failure,
+    .check = twilio_check,
+    .is_over = twilio_is_over,
 };

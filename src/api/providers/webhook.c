@@ -5,6 +5,7 @@
  * the answer is one that the provider can carry out: a fallback URL, or a spoken sentence and a hangup.
  */
 #include "api/allocation.h"
+#include "api/providers/verify.h"
 #include "base/log.h"
 
 static void webhook_answer_failure(const struct allocation *allocation, int status, const char *error,
@@ -97,6 +98,10 @@ static void api_webhook(struct api *api, struct http_request *request, const str
         api_refuse(request, 405, "method not allowed");
         return;
     }
+    if (!api_admit(api, request))
+        return;
+    if (!verify_webhook(api, request, provider))
+        return;
     allocation = api_task_new(api, request, sizeof(*allocation), api_webhook_stored);
     if (!allocation)
         return;

@@ -7,6 +7,7 @@
 #include "base/strbuf.h"
 
 #define XML_DECLARATION "<?xml version=\"1.0\" encoding=\"UTF-8\"?>"
+#define XML_EMPTY_RESPONSE XML_DECLARATION "<Response/>"
 
 /*
  * Appends `text` escaped for element text and for attributes in double quotes. What XML 1.0 cannot hold

@@ -1,0 +1,100 @@
+/*
+ * status.c - a provider says what has become of a call.
+ *
+ * Whatever it says, the answer is 200: providers repeat what was refused, and nothing here gets better by
+ * being said again. A call that is over is released; if the store cannot do that now, the call's lease does
+ * it later, and the log and the metrics say so.
+ */
+#include "api/providers/verify.h"
+
+struct status_callback {
+    struct api_task task;
+    const struct provider *provider;
+    const char *call_sid;
+    const char *status;
+};
+
+static void status_answer(const struct status_callback *callback)
+{
+    const struct provider *provider = callback->provider;
+
+    http_respond(callback->task.request, 200, provider->content_type, provider->status_answer);
+}
+
+static void api_status_callback_stored(struct api_task *task, const struct result *result)
+{
+    const struct status_callback *callback = CONTAINER_OF(task, struct status_callback, task);
+
+    api_note_release(task, result, callback->call_sid, API_STATUS_CALLBACK);
+    status_answer(callback);
+}
+
+static void api_status_callback_failed(struct api_task *task, int err)
+{
+    const struct status_callback *callback = CONTAINER_OF(task, struct status_callback, task);
+
+    api_note_release_failure(task, err, callback->call_sid, API_STATUS_CALLBACK);
+    status_answer(callback);
+}
+
+static void status_ignore(const struct status_callback *callback, const char *error)
+{
+    struct http_request *request = callback->task.request;
+
+    if (error)
+        log_warn("status callback ignored", log_str("provider", callback->provider->name),
+                 log_str("error", error), log_str("peer", http_request_peer(request)),
+                 log_str("request_id", http_request_id(request)));
+    else
+        log_debug("call goes on", log_str("call_sid", callback->call_sid),
+                  log_str("status", callback->status), log_str("provider", callback->provider->name),
+                  log_str("request_id", http_request_id(request)));
+    status_answer(callback);
+}
+
+static void api_status_callback(struct api *api, struct http_request *request,
+                                const struct provider *provider)
+{
+    struct command command = {.type = COMMAND_RELEASE};
+    struct status_callback *callback;
+    struct params params;
+    bool is_over;
+
+    /* A HEAD is answered like a GET, but nobody who only looks may end a call. */
+    if (slice_equals(http_request_method(request), "HEAD")) {
+        http_response_header(request, "Allow", "GET, POST");
+        api_refuse(request, 405, "method not allowed");
+        return;
+    }
+    if (!verify_webhook(api, request, provider))
+        return;
+    callback = api_task_new(api, request, sizeof(*callback), api_status_callback_stored);
+    if (!callback)
+        return;
+    callback->task.failed = api_status_callback_failed;
+    callback->provider = provider;
+    params_read_webhook(&params, request, provider->takes_json);
+    callback->call_sid = params_call_sid(&params, provider->sid_field);
+    is_over = provider->is_over(&params, &callback->status);
+    if (params.error || !is_over) {
+        status_ignore(callback, params.error);
+        return;
+    }
+    command.release.call_sid = callback->call_sid;
+    api_execute(&callback->task, &command);
+}
+
+void api_twilio_status(struct http_request *request, void *arg)
+{
+    api_status_callback(arg, request, &provider_twilio);
+}
+
+void api_plivo_status(struct http_request *request, void *arg)
+{
+    api_status_callback(arg, request, &provider_plivo);
+}
+
+void api_exotel_status(struct http_request *request, void *arg)
+{
+    api_status_callback(arg, request, &provider_exotel);
+}

@@ -1,0 +1,96 @@
+#include "api/providers/verify.h"
+
+#include "http/forwarded.h"
+
+_Static_assert((int)SIGNATURE_TOKENS_MAX >= (int)SECRETS_MAX, "all tokens must be tried");
+
+void verify_read(const struct http_request *request, const struct secrets *secrets, enum secret_kind kind,
+                 struct slice url, struct signature_tokens *ret_tokens, struct signed_request *ret_request)
+{
+    ret_tokens->count = secrets_count(secrets, kind);
+    assert(ret_tokens->count <= SIGNATURE_TOKENS_MAX);
+    for (size_t i = 0; i < ret_tokens->count; i++)
+        ret_tokens->values[i] = secrets_at(secrets, kind, i);
+    *ret_request = (struct signed_request){
+        .is_post = slice_equals(http_request_method(request), "POST"),
+        .url = url,
+        .body = http_request_body(request),
+    };
+}
+
+/*
+ * Appends the URL as the provider has it: what the operator says, else what the client asked for or, if it is
+ * a trusted proxy, was asked for itself. Without a host it stays empty.
+ */
+static void verify_write_url(const struct api *api, struct http_request *request, struct strbuf *buf)
+{
+    const char *base = api->settings.public_base_url;
+    struct slice target = http_request_target(request);
+    struct forwarded forwarded;
+
+    if (base && base[0]) {
+        strbuf_append_str(buf, base);
+    } else {
+        forwarded_read(api->settings.trusted, request, &forwarded);
+        if (forwarded.host.len == 0)
+            return;
+        strbuf_append_str(buf, forwarded.is_https ? "https://" : "http://");
+        strbuf_append(buf, forwarded.host.data, forwarded.host.len);
+    }
+    strbuf_append(buf, target.data, target.len);
+}
+
+static enum webhook_refusal refusal_of(int err)
+{
+    switch (err) {
+    case -ENOKEY:
+        return WEBHOOK_UNSIGNED;
+    case -EKEYREJECTED:
+        return WEBHOOK_WRONG;
+    default:
+        return WEBHOOK_UNVERIFIABLE;
+    }
+}
+
+/*
+ * The log gets the URL that was checked, which is what an operator needs who has configured another one; but
+ * not its query, which may hold a token.
+ */
+static void verify_refuse(struct api *api, struct http_request *request, const struct provider *provider,
+                          enum webhook_refusal reason, const struct strbuf *url)
+{
+    static const char *const errors[WEBHOOK_REFUSALS] = {
+        [WEBHOOK_UNSIGNED] = "the webhook has no signature or token",
+        [WEBHOOK_WRONG] = "the webhook's signature or token is wrong",
+        [WEBHOOK_UNVERIFIABLE] = "the webhook cannot have been signed as it is",
+    };
+    struct slice text = strbuf_slice(url);
+    const char *query = memchr(text.data, '?', text.len);
+
+    instruments_webhook_refused(api->instruments, provider->name, reason);
+    instruments_unauthorized(api->instruments, provider->secret);
+    log_warn("webhook refused", log_str("provider", provider->name), log_str("error", errors[reason]),
+             log_str("url", arena_copy(http_request_arena(request), text.data,
+                                       query ? (size_t)(query - text.data) : text.len)),
+             log_str("peer", http_request_peer(request)), log_str("request_id", http_request_id(request)));
+    http_respond_error(request, 403, errors[reason]);
+}
+
+bool verify_webhook(struct api *api, struct http_request *request, const struct provider *provider)
+{
+    struct strbuf url;
+    int err;
+
+    if (secrets_count(api->secrets, provider->secret) == 0)
+        return true;
+    strbuf_init(&url, http_request_arena(request), SIGNATURE_URL_MAX);
+    verify_write_url(api, request, &url);
+    err = strbuf_failed(&url) ? -ENOMEM : provider->check(request, api->secrets, strbuf_slice(&url));
+    if (err == 0)
+        return true;
+    if (err == -ENOMEM)
+        api_reply_no_memory(request);
+    else
+        verify_refuse(api, request, provider, refusal_of(err), &url);
+    return false;
+}

@@ -1,0 +1,22 @@
+/*
+ * verify.h - does a webhook come from its provider? Internal to the room.
+ */
+#ifndef API_PROVIDERS_VERIFY_H
+#define API_PROVIDERS_VERIFY_H
+
+#include "api/api_internal.h"
+#include "api/providers/provider.h"
+#include "api/providers/signature.h"
+
+/*
+ * True: it does, or nobody has set that provider's token. False: it has been answered with 403 and nothing
+ * else may be done with it; it was counted, and logged without what it carried.
+ */
+bool verify_webhook(struct api *api, struct http_request *request,
+                    const struct provider *provider) MUST_CHECK;
+
+/* For the providers' checks: the tokens of that kind, and what the signature is about. Both borrow. */
+void verify_read(const struct http_request *request, const struct secrets *secrets, enum secret_kind kind,
+                 struct slice url, struct signature_tokens *ret_tokens, struct signed_request *ret_request);
+
+#endif

@@ -1,0 +1,209 @@
+#include "http/forwarded.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+
+#include "http/request.h"
+
+enum { HOPS_MAX = 32 }; /* proxies in a row: a list that is longer was not made by proxies */
+
+struct trusted {
+    size_t count;
+    struct address_block blocks[];
+};
+
+static struct slice trim(struct slice text)
+{
+    while (text.len > 0 && (text.data[0] == ' ' || text.data[0] == '\t')) {
+        text.data++;
+        text.len--;
+    }
+    while (text.len > 0 && (text.data[text.len - 1] == ' ' || text.data[text.len - 1] == '\t'))
+        text.len--;
+    return text;
+}
+
+/* Cuts the first entry off a list with commas. Returns false if nothing is left. */
+static bool next_entry(struct slice *rest, struct slice *ret_entry)
+{
+    const char *comma;
+    size_t len;
+
+    if (!rest->data)
+        return false;
+    comma = memchr(rest->data, ',', rest->len);
+    len = comma ? (size_t)(comma - rest->data) : rest->len;
+    *ret_entry = trim((struct slice){rest->data, len});
+    *rest = comma ? (struct slice){comma + 1, rest->len - len - 1} : (struct slice){NULL, 0};
+    return true;
+}
+
+/* Cuts the last entry off. */
+static bool last_entry(struct slice *rest, struct slice *ret_entry)
+{
+    const char *comma;
+    size_t before;
+
+    if (!rest->data)
+        return false;
+    comma = memrchr(rest->data, ',', rest->len);
+    before = comma ? (size_t)(comma + 1 - rest->data) : 0;
+    *ret_entry = trim((struct slice){rest->data + before, rest->len - before});
+    *rest = comma ? (struct slice){rest->data, before - 1} : (struct slice){NULL, 0};
+    return true;
+}
+
+int trusted_new(const char *text, struct trusted **ret_trusted, char *error, size_t error_size)
+{
+    struct slice rest = slice_of(text);
+    struct trusted *trusted;
+    struct slice entry;
+    size_t room = 1;
+
+    for (const char *at = text; *at; at++)
+        room += *at == ',';
+    if (room > TRUSTED_MAX) {
+        snprintf(error, error_size, "has more than %d entries", TRUSTED_MAX);
+        return -EINVAL;
+    }
+    trusted = calloc(1, sizeof(*trusted) + room * sizeof(trusted->blocks[0]));
+    if (!trusted)
+        return -ENOMEM;
+    if (trim(rest).len == 0)
+        rest.data = NULL;
+    while (next_entry(&rest, &entry)) {
+        if (address_block_parse(entry, &trusted->blocks[trusted->count]) < 0) {
+            snprintf(error, error_size,
+                     "\"%.*s\" is neither an address nor a block such as 10.0.0.0/8 or 2001:db8::/32",
+                     (int)min_u64(entry.len, 64), entry.data);
+            trusted_free(trusted);
+            return -EINVAL;
+        }
+        trusted->count++;
+    }
+    *ret_trusted = trusted;
+    return 0;
+}
+
+struct trusted *trusted_free(struct trusted *trusted)
+{
+    free(trusted);
+    return NULL;
+}
+
+bool trusted_has(const struct trusted *trusted, const struct address *address)
+{
+    for (size_t i = 0; trusted && i < trusted->count; i++) {
+        if (address_block_has(&trusted->blocks[i], address))
+            return true;
+    }
+    return false;
+}
+
+/* An entry of X-Forwarded-For. Some proxies add the port, and then put IPv6 addresses into brackets. */
+static int entry_parse(struct slice entry, struct address *ret_address)
+{
+    const char *end;
+
+    if (entry.len > 0 && entry.data[0] == '[') {
+        end = memchr(entry.data, ']', entry.len);
+        if (!end)
+            return -EINVAL;
+        return address_parse((struct slice){entry.data + 1, (size_t)(end - entry.data - 1)}, ret_address);
+    }
+    end = memchr(entry.data, ':', entry.len);
+    if (end && memchr(entry.data, '.', (size_t)(end - entry.data)))
+        entry.len = (size_t)(end - entry.data);
+    return address_parse(entry, ret_address);
+}
+
+/*
+ * Goes from proxy to proxy, away from us, as long as they are trusted. `at` is the peer and becomes the
+ * client. Returns whether it is another one.
+ */
+static bool forwarded_follow(const struct trusted *trusted, const struct http_request *request,
+                             struct address *at)
+{
+    unsigned hops = 0;
+
+    /* A header that came in several lines is one list, in the order of the lines. */
+    for (size_t i = request->header_count; i-- > 0;) {
+        struct slice name = http_request_span(request, request->headers[i].name);
+        struct slice rest = http_request_span(request, request->headers[i].value);
+        struct slice entry;
+
+        if (!http_word_equals(name, "x-forwarded-for", 15))
+            continue;
+        while (hops < HOPS_MAX && trusted_has(trusted, at) && last_entry(&rest, &entry)) {
+            struct address next;
+
+            if (entry.len == 0)
+                continue;
+            if (entry_parse(entry, &next) < 0)
+                return hops > 0;
+            *at = next;
+            hops++;
+        }
+    }
+    return hops > 0;
+}
+
+static const char *forwarded_client(const struct trusted *trusted, struct http_request *request,
+                                    struct address *at)
+{
+    char text[ADDRESS_TEXT_SIZE];
+    const char *copy = NULL;
+
+    if (forwarded_follow(trusted, request, at)) {
+        address_format(at, text);
+        copy = arena_strdup(&request->arena, text);
+    }
+    return copy ? copy : http_request_peer(request);
+}
+
+static struct slice first_of(const struct http_request *request, const char *name)
+{
+    struct slice rest = http_request_header(request, name);
+    struct slice entry = {NULL, 0};
+
+    (void)next_entry(&rest, &entry);
+    return entry;
+}
+
+/* What it is compared with and put into must not be confused by it; whether it exists is not our business. */
+static bool is_host(struct slice text)
+{
+    if (text.len == 0 || text.len > FORWARDED_HOST_MAX)
+        return false;
+    for (size_t i = 0; i < text.len; i++) {
+        char c = text.data[i];
+        bool is_letter = (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z');
+
+        if (!is_letter && !(c >= '0' && c <= '9') && !(c && strchr("-._~:[]", c)))
+            return false;
+    }
+    return true;
+}
+
+void forwarded_read(const struct trusted *trusted, struct http_request *request, struct forwarded *ret)
+{
+    struct address peer;
+    struct slice proto;
+    struct slice host;
+
+    ret->is_https = http_request_is_tls(request);
+    ret->host = http_request_header(request, "host");
+    ret->client = http_request_peer(request);
+    if (!trusted || trusted->count == 0 || address_parse(slice_of(ret->client), &peer) < 0 ||
+        !trusted_has(trusted, &peer))
+        return;
+    proto = first_of(request, "x-forwarded-proto");
+    if (http_word_equals(proto, "https", 5) || http_word_equals(proto, "wss", 3))
+        ret->is_https = true;
+    else if (http_word_equals(proto, "http", 4) || http_word_equals(proto, "ws", 2))
+        ret->is_https = false;
+    host = first_of(request, "x-forwarded-host");
+    if (is_host(host))
+        ret->host = host;
+    ret->client = forwarded_client(trusted, request, &peer);
+}

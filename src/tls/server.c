@@ -1,0 +1,336 @@
+#include "tls/server.h"
+
+#include <netinet/in.h>
+#include <stdlib.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+#include "base/log.h"
+#include "tls/connection.h"
+#include "tls/context.h"
+
+enum {
+    SERVER_BACKLOG = 4096,
+    SERVER_ACCEPTS_MAX = 64, /* in one turn of the loop */
+    SERVER_TICK_MIN_MS = 10,
+    SERVER_TICK_MAX_MS = 250,
+    SERVER_LOG_MS = 1000,
+};
+
+static int server_count_in(struct tls_server *server, struct metrics *metrics)
+{
+    static const char *const names[HANDSHAKE_ENDS] = {
+        [HANDSHAKE_OK] = "ok",           [HANDSHAKE_FAILED] = "failed",   [HANDSHAKE_TIMEOUT] = "timeout",
+        [HANDSHAKE_CROWDED] = "crowded", [HANDSHAKE_REFUSED] = "refused",
+    };
+    static const char *const status[] = {"status"};
+    struct metrics_family *handshakes =
+        metrics_family(metrics, METRICS_COUNTER, "smart_router_tls_handshakes_total",
+                       "TLS handshakes, by how they ended.", status, 1, NULL, 0);
+    struct metrics_family *connections =
+        metrics_family(metrics, METRICS_GAUGE, "smart_router_tls_connections",
+                       "TLS connections that are open, behind their handshake.", NULL, 0, NULL, 0);
+    struct metrics_family *not_after =
+        metrics_family(metrics, METRICS_GAUGE, "smart_router_tls_certificate_expiry_timestamp_seconds",
+                       "Until when the certificate in use is valid.", NULL, 0, NULL, 0);
+
+    if (!handshakes || !connections || !not_after)
+        return -ENOMEM;
+    for (unsigned i = 0; i < HANDSHAKE_ENDS; i++)
+        server->handshakes[i] = metrics_series(handshakes, &names[i]);
+    server->connections = metrics_series(connections, NULL);
+    server->not_after = metrics_series(not_after, NULL);
+    metrics_set(server->connections, 0);
+    return 0;
+}
+
+int tls_server_new(uv_loop_t *loop, const struct tls_settings *settings, struct metrics *metrics,
+                   struct tls_server **ret_server, struct tls_notes *ret_notes,
+                   struct tls_problem *ret_problem)
+{
+    struct tls_server *server;
+    uint64_t shortest = min_u64(settings->handshake_timeout_ms, settings->write_timeout_ms);
+    int err;
+
+    assert(settings->accepted);
+    assert(shortest > 0 && settings->max_connections > 0);
+
+    server = calloc(1, sizeof(*server));
+    if (!server)
+        return -ENOMEM;
+    server->loop = loop;
+    server->settings = *settings;
+    server->fd = -1;
+    server->tick_ms = min_u64(max_u64(shortest / 8, SERVER_TICK_MIN_MS), SERVER_TICK_MAX_MS);
+    list_init(&server->handshaking);
+    list_init(&server->open);
+    list_init(&server->ending);
+    err = server_count_in(server, metrics);
+    if (err == 0)
+        err = tls_context_new(settings->certificate_file, settings->key_file, &server->context, ret_notes,
+                              ret_problem);
+    if (err < 0) {
+        free(server);
+        return err;
+    }
+    metrics_set(server->not_after, (double)ret_notes->not_after_s);
+    err = uv_timer_init(loop, &server->timer);
+    assert(err == 0); /* it never fails */
+    server->timer.data = server;
+    server->objects = 1;
+    *ret_server = server;
+    return 0;
+}
+
+int tls_server_reload(struct tls_server *server, struct tls_notes *ret_notes, struct tls_problem *ret_problem)
+{
+    SSL_CTX *context;
+    int err = tls_context_new(server->settings.certificate_file, server->settings.key_file, &context,
+                              ret_notes, ret_problem);
+
+    if (err < 0)
+        return err;
+    SSL_CTX_free(server->context); /* sessions that came of it keep it */
+    server->context = context;
+    metrics_set(server->not_after, (double)ret_notes->not_after_s);
+    return 0;
+}
+
+uint16_t tls_server_port(const struct tls_server *server)
+{
+    return server->port;
+}
+
+size_t tls_server_connections(const struct tls_server *server)
+{
+    return server->open_count;
+}
+
+void tls_server_count(struct tls_server *server, enum handshake_end end)
+{
+    metrics_add(server->handshakes[end], 1);
+}
+
+static void server_accept(uv_poll_t *poll, int status, int events);
+
+static void server_resume_accepting(struct tls_server *server)
+{
+    server->is_accept_paused = false;
+    if (server->is_accepting)
+        (void)uv_poll_start(&server->listener, UV_READABLE, server_accept);
+}
+
+static void server_tick(uv_timer_t *timer)
+{
+    struct tls_server *server = timer->data;
+    uint64_t now_ms = uv_now(server->loop);
+
+    if (server->is_accept_paused)
+        server_resume_accepting(server);
+    while (!list_is_empty(&server->handshaking)) {
+        struct tls_connection *first = LIST_ENTRY(server->handshaking.next, struct tls_connection, link);
+
+        if (first->deadline_ms > now_ms)
+            break;
+        tls_connection_give_up(first, HANDSHAKE_TIMEOUT);
+    }
+    LIST_FOR_EACH (link, &server->ending) {
+        struct tls_connection *connection = LIST_ENTRY(link, struct tls_connection, ending_link);
+
+        if (now_ms >= connection->deadline_ms ||
+            now_ms - connection->moved_ms >= server->settings.write_timeout_ms)
+            tls_connection_close(connection);
+    }
+    if (list_is_empty(&server->handshaking) && list_is_empty(&server->ending) && !server->is_accept_paused)
+        (void)uv_timer_stop(timer);
+}
+
+void tls_server_tick_on(struct tls_server *server)
+{
+    if (!uv_is_active((uv_handle_t *)&server->timer) && !server->is_closing)
+        (void)uv_timer_start(&server->timer, server_tick, server->tick_ms, server->tick_ms);
+}
+
+/* At most once in a while, with how many there were since. */
+static void server_log_refusals(struct tls_server *server)
+{
+    uint64_t now_ms = uv_now(server->loop);
+
+    server->refused_unlogged++;
+    if (server->refusal_logged_ms > 0 && now_ms - server->refusal_logged_ms < SERVER_LOG_MS)
+        return;
+    log_warn("too many TLS connections: new ones are closed",
+             log_num("connections", (int64_t)(server->open_count + server->handshaking_count)),
+             log_num("closed", (int64_t)server->refused_unlogged));
+    server->refusal_logged_ms = now_ms;
+    server->refused_unlogged = 0;
+}
+
+static void server_take(struct tls_server *server, int fd, const struct sockaddr *address)
+{
+    int err;
+
+    if (server->open_count + server->handshaking_count >= server->settings.max_connections) {
+        tls_server_count(server, HANDSHAKE_REFUSED);
+        server_log_refusals(server);
+        (void)close(fd);
+        return;
+    }
+    /*
+     * Those who are slow on purpose must not keep the others out: whoever means it has finished long before a
+     * thousand others have come.
+     */
+    if (server->handshaking_count >= TLS_HANDSHAKES_MAX)
+        tls_connection_give_up(LIST_ENTRY(server->handshaking.next, struct tls_connection, link),
+                               HANDSHAKE_CROWDED);
+    err = tls_connection_new(server, fd, address);
+    if (err < 0) {
+        tls_server_count(server, HANDSHAKE_FAILED);
+        (void)close(fd);
+    }
+}
+
+void tls_server_log_failure(struct tls_server *server, int err)
+{
+    uint64_t now_ms = uv_now(server->loop);
+
+    if (server->accept_logged_ms > 0 && now_ms - server->accept_logged_ms < SERVER_LOG_MS)
+        return;
+    server->accept_logged_ms = now_ms;
+    log_warn("a TLS connection could not be accepted", log_str("error", strerror(-err)));
+}
+
+static void server_pause_accepting(struct tls_server *server)
+{
+    server->is_accept_paused = true;
+    (void)uv_poll_stop(&server->listener);
+    tls_server_tick_on(server);
+}
+
+static void server_accept(uv_poll_t *poll, int status UNUSED, int events UNUSED)
+{
+    struct tls_server *server = poll->data;
+
+    for (unsigned i = 0; i < SERVER_ACCEPTS_MAX; i++) {
+        struct sockaddr_storage address;
+        socklen_t len = sizeof(address);
+        int fd = accept4(server->fd, (struct sockaddr *)&address, &len, SOCK_NONBLOCK | SOCK_CLOEXEC);
+
+        if (fd >= 0) {
+            server_take(server, fd, (struct sockaddr *)&address);
+            continue;
+        }
+        if (errno == ECONNABORTED || errno == EINTR)
+            continue;
+        if (errno == EMFILE || errno == ENFILE || errno == ENOBUFS || errno == ENOMEM) {
+            tls_server_log_failure(server, -errno);
+            server_pause_accepting(server);
+        }
+        return;
+    }
+}
+
+/* All addresses, of both families where there are both. */
+static int server_bind(struct tls_server *server, uint16_t port)
+{
+    struct sockaddr_in6 six = {
+        .sin6_family = AF_INET6, .sin6_port = htons(port), .sin6_addr = IN6ADDR_ANY_INIT};
+    struct sockaddr_in four = {
+        .sin_family = AF_INET, .sin_port = htons(port), .sin_addr.s_addr = htonl(INADDR_ANY)};
+    const int yes = 1;
+    const int no = 0;
+    int fd = socket(AF_INET6, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0);
+    int rc;
+
+    if (fd >= 0) {
+        (void)setsockopt(fd, IPPROTO_IPV6, IPV6_V6ONLY, &no, sizeof(no));
+        (void)setsockopt(fd, SOL_SOCKET, SO_REUSEADDR, &yes, sizeof(yes));
+        rc = bind(fd, (struct sockaddr *)&six, sizeof(six));
+        if (rc == 0 || errno != EADDRNOTAVAIL) {
+            server->fd = fd;
+            return rc < 0 ? -errno : 0;
+        }
+        (void)close(fd);
+    }
+    fd = socket(AF_INET, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0);
+    if (fd < 0)
+        return -errno;
+    server->fd = fd;
+    (void)setsockopt(fd, SOL_SOCKET, SO_REUSEADDR, &yes, sizeof(yes));
+    return bind(fd, (struct sockaddr *)&four, sizeof(four)) < 0 ? -errno : 0;
+}
+
+int tls_server_listen(struct tls_server *server, uint16_t port)
+{
+    struct sockaddr_storage address = {0};
+    socklen_t len = sizeof(address);
+    int err;
+
+    assert(server->fd < 0);
+
+    err = server_bind(server, port);
+    if (err == 0 && listen(server->fd, SERVER_BACKLOG) < 0)
+        err = -errno;
+    if (err == 0 && getsockname(server->fd, (struct sockaddr *)&address, &len) < 0)
+        err = -errno;
+    if (err == 0)
+        err = uv_poll_init(server->loop, &server->listener, server->fd);
+    if (err < 0) {
+        if (server->fd >= 0)
+            (void)close(server->fd);
+        server->fd = -1;
+        return err;
+    }
+    server->listener.data = server;
+    server->objects++;
+    server->is_accepting = true;
+    server->port = ntohs(address.ss_family == AF_INET6 ? ((struct sockaddr_in6 *)(void *)&address)->sin6_port
+                                                       : ((struct sockaddr_in *)(void *)&address)->sin_port);
+    return uv_poll_start(&server->listener, UV_READABLE, server_accept);
+}
+
+static void server_handle_closed(uv_handle_t *handle)
+{
+    tls_server_lost_object(handle->data);
+}
+
+void tls_server_drain(struct tls_server *server)
+{
+    if (server->is_accepting) {
+        server->is_accepting = false;
+        uv_close((uv_handle_t *)&server->listener, server_handle_closed);
+        (void)close(server->fd);
+        server->fd = -1;
+    }
+    LIST_FOR_EACH (link, &server->handshaking) {
+        tls_connection_close(LIST_ENTRY(link, struct tls_connection, link));
+    }
+}
+
+void tls_server_lost_object(struct tls_server *server)
+{
+    void (*closed)(void *arg) = server->closed;
+    void *arg = server->closed_arg;
+
+    assert(server->objects > 0);
+    if (--server->objects > 0)
+        return;
+    assert(server->is_closing);
+    SSL_CTX_free(server->context);
+    free(server);
+    closed(arg);
+}
+
+void tls_server_close(struct tls_server *server, void (*closed)(void *arg), void *arg)
+{
+    assert(!server->is_closing);
+
+    server->is_closing = true;
+    server->closed = closed;
+    server->closed_arg = arg;
+    tls_server_drain(server);
+    LIST_FOR_EACH (link, &server->open) {
+        tls_connection_close(LIST_ENTRY(link, struct tls_connection, link));
+    }
+    uv_close((uv_handle_t *)&server->timer, server_handle_closed);
+}

@@ -1,0 +1,72 @@
+/*
+ * server.h - what the connections of one listener share. Internal to the room.
+ */
+#ifndef TLS_SERVER_H
+#define TLS_SERVER_H
+
+#include <openssl/ssl.h>
+
+#include "base/list.h"
+#include "tls/tls.h"
+
+/* How a handshake ended. */
+enum handshake_end {
+    HANDSHAKE_OK,
+    HANDSHAKE_FAILED,  /* what came was no good, or the client went away */
+    HANDSHAKE_TIMEOUT, /* it took too long */
+    HANDSHAKE_CROWDED, /* too many others had begun one since */
+    HANDSHAKE_REFUSED, /* max_connections: it was not begun */
+    HANDSHAKE_ENDS,
+};
+
+enum {
+    SERVER_PIECE = 16 * 1024, /* what one record of TLS carries at most */
+    SERVER_LINGER_MAX_MS = 60 * 1000,
+};
+
+struct tls_server {
+    uv_loop_t *loop;
+    struct tls_settings settings;
+    SSL_CTX *context;
+
+    int fd; /* that listens; -1: none */
+    uv_poll_t listener;
+    uv_timer_t timer; /* runs while somebody has a deadline */
+    uint64_t tick_ms;
+    uint16_t port;
+    bool is_accepting;
+    bool is_accept_paused; /* there are no descriptors; the timer tries again */
+    bool is_closing;
+    uint64_t accept_logged_ms;
+    uint64_t refusal_logged_ms;
+    uint64_t refused_unlogged;
+
+    struct list handshaking; /* the oldest first; all have the same limit */
+    struct list open;
+    struct list ending; /* of those that are open: the clear text has ended, and not all is sent */
+    size_t handshaking_count;
+    size_t open_count;
+    size_t objects; /* connections and handles that must go before the server is freed */
+
+    struct metrics_series *handshakes[HANDSHAKE_ENDS];
+    struct metrics_series *connections;
+    struct metrics_series *not_after;
+
+    void (*closed)(void *arg);
+    void *closed_arg;
+    char scratch[SERVER_PIECE];
+};
+
+/* Keeps the timer going; for who has got a deadline. */
+void tls_server_tick_on(struct tls_server *server);
+
+/* Counts how a handshake ended. */
+void tls_server_count(struct tls_server *server, enum handshake_end end);
+
+/* A connection could not be had: says so, at most once in a while. */
+void tls_server_log_failure(struct tls_server *server, int err);
+
+/* A connection, or a handle of the server, is gone. May free the server. */
+void tls_server_lost_object(struct tls_server *server);
+
+#endif

@@ -1,0 +1,215 @@
+/*
+ * fuzz_head.c - the two headers of the gateway's handshake.
+ *
+ * 'A' and bytes: what a pod answers. It is understood the same however it is cut, and whatever is passed on
+ * to the client is a header like any other, that holds no other one. 'R' and bytes: what a client asks,
+ * through the real server. What the pod is asked then is one request without a body, whatever the client
+ * sent.
+ */
+#include <stdlib.h>
+
+#include "base/log.h"
+#include "client.h"
+#include "fuzz.h"
+#include "gateway/head.h"
+
+static struct {
+    uv_loop_t loop;
+    struct http_server *server;
+} world;
+
+static bool is_token(struct slice text)
+{
+    static const char marks[] = "!#$%&'*+-.^_`|~";
+
+    for (size_t i = 0; i < text.len; i++) {
+        char c = text.data[i];
+        bool is_letter = (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z');
+
+        if (!is_letter && !(c >= '0' && c <= '9') && !(c && strchr(marks, c)))
+            return false;
+    }
+    return text.len > 0;
+}
+
+static bool is_value(struct slice text)
+{
+    for (size_t i = 0; i < text.len; i++) {
+        if (((unsigned char)text.data[i] < ' ' && text.data[i] != '\t') || text.data[i] == 127)
+            return false;
+    }
+    return true;
+}
+
+static void check_headers(struct slice head)
+{
+    struct slice name, value;
+    size_t at = 0;
+
+    while (head_next(head, &at, &name, &value)) {
+        assert(at <= head.len);
+        assert(!head_is_for_client(name) || (is_token(name) && is_value(value)));
+    }
+}
+
+/* In memory of its own, so that AddressSanitizer sees its end. */
+static int read_head(struct slice data, size_t len, struct head_answer *ret_answer)
+{
+    char *copy = malloc(len + 1);
+    int rc;
+
+    assert(copy);
+    memcpy(copy, data.data, len);
+    rc = head_read_answer((struct slice){copy, len}, ret_answer);
+    if (rc == 1) {
+        assert(ret_answer->len <= len && ret_answer->len <= HEAD_ANSWER_MAX);
+        assert(ret_answer->status == 101 || (ret_answer->status >= 200 && ret_answer->status <= 599));
+        assert(!ret_answer->has_length || !ret_answer->is_chunked);
+        check_headers((struct slice){copy, ret_answer->len});
+    }
+    free(copy);
+    return rc;
+}
+
+/* The body and how much of what came it took to know; `ret_body` is to be freed. */
+static int read_body(const struct head_answer *answer, struct slice data, size_t len, bool is_end,
+                     char **ret_body, size_t *ret_len)
+{
+    char *copy = malloc(len + 1);
+    struct slice body = {NULL, 0};
+    int rc;
+
+    assert(copy);
+    memcpy(copy, data.data, len);
+    rc = head_read_body(answer, copy, len, is_end, &body);
+    assert(rc == 0 || rc == 1 || rc == -EPROTO);
+    assert(rc != 0 || !is_end);
+    if (rc == 1) {
+        assert(body.data == copy && body.len <= len);
+        *ret_body = copy;
+        *ret_len = body.len;
+    } else {
+        free(copy);
+    }
+    return rc;
+}
+
+static void check_body(const struct head_answer *answer, struct slice data, size_t step)
+{
+    char *whole = NULL, *part = NULL;
+    size_t whole_len = 0, part_len = 0;
+    int rc = read_body(answer, data, data.len, true, &whole, &whole_len);
+
+    for (size_t len = 0; len < data.len; len += step) {
+        int some = read_body(answer, data, len, false, &part, &part_len);
+
+        if (some == 0)
+            continue;
+        /* What was complete stays as it is, whatever follows. */
+        assert(some == rc);
+        if (some == 1) {
+            assert(part_len == whole_len && memcmp(part, whole, whole_len) == 0);
+            free(part);
+        }
+        break;
+    }
+    free(whole);
+}
+
+static void check_answer(struct slice data)
+{
+    struct head_answer answer = {0}, early = {0};
+    int rc = read_head(data, data.len, &answer);
+    size_t step = 1 + data.len / 64;
+
+    for (size_t len = 0; len < data.len; len += step) {
+        int some = read_head(data, len, &early);
+
+        if (some == 0)
+            continue;
+        assert(some == rc);
+        if (some == 1)
+            assert(memcmp(&early, &answer, sizeof(answer)) == 0);
+        break;
+    }
+    if (rc == 1)
+        check_body(&answer, (struct slice){data.data + answer.len, data.len - answer.len}, step);
+}
+
+/* Is it one request, to the last byte? */
+static void check_request(struct slice text)
+{
+    const char *end = memmem(text.data, text.len, "\r\n\r\n", 4);
+    struct slice name, value;
+    unsigned hosts = 0, upgrades = 0;
+    size_t at = 0;
+
+    assert(end && end + 4 == text.data + text.len);
+    assert(memcmp(text.data, "GET /agent", 10) == 0);
+    for (const char *c = text.data; c < end; c++)
+        assert(*c != '\0' && (*c != '\r' || c[1] == '\n') && (*c != '\n' || c[-1] == '\r'));
+    while (head_next(text, &at, &name, &value)) {
+        assert(is_token(name));
+        hosts += head_word_equals(name, "host");
+        upgrades += head_word_equals(name, "upgrade");
+        assert(!head_word_equals(name, "content-length") && !head_word_equals(name, "transfer-encoding"));
+    }
+    assert(hosts == 1 && upgrades == 1);
+}
+
+static void handle(struct http_request *request, void *arg UNUSED)
+{
+    struct strbuf buf;
+
+    strbuf_init(&buf, http_request_arena(request), HEAD_REQUEST_MAX);
+    head_write_request(request, SLICE("/agent"), &buf);
+    if (!strbuf_failed(&buf))
+        check_request(strbuf_slice(&buf));
+    http_respond(request, 200, "text/plain", SLICE("seen"));
+}
+
+static void world_init(void)
+{
+    static const struct http_settings settings = {
+        .read_timeout_ms = 3600000,
+        .write_timeout_ms = 3600000,
+        .idle_timeout_ms = 3600000,
+        .max_connections = 10,
+    };
+    int rc;
+
+    /* Every kind of input makes lines; they are written, and thrown away. */
+    log_set_fd(-1);
+    rc = uv_loop_init(&world.loop);
+    assert(rc == 0);
+    rc = http_server_new(&world.loop, &settings, &world.server);
+    assert(rc == 0);
+    rc = http_server_route(world.server, "GET", "/{rest...}", handle, NULL);
+    assert(rc == 0);
+}
+
+static void ask(struct slice bytes)
+{
+    struct client client = {&world.loop, world.server, "192.0.2.7", false, NULL, NULL};
+    struct strbuf buf;
+
+    strbuf_init(&buf, NULL, CLIENT_ANSWER_MAX);
+    client_talk(&client, bytes, 0, &buf);
+    strbuf_release(&buf);
+    log_flush();
+}
+
+int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
+{
+    struct input input = {data, size};
+    char kind = (char)input_byte(&input);
+    struct slice rest = input_rest(&input);
+
+    if (!world.server)
+        world_init();
+    if (kind == 'R')
+        ask(rest);
+    else if (size > 0)
+        check_answer(rest);
+    return 0;
+}

@@ -13,12 +13,15 @@ struct route {
     http_handler_fn handler;
     /* Its continuation logs what it did, so the request needs no line of its own. */
     bool logs_itself;
+    bool is_vital; /* answered even when all connections are taken */
 };
 
 static const struct route probe_routes[] = {
-    {"GET", "/health", api_health, false},   {"GET", "/api/v1/health", api_health, false},
-    {"GET", "/ready", api_ready, false},     {"GET", "/api/v1/ready", api_ready, false},
-    {"GET", "/metrics", api_metrics, false},
+    {"GET", "/health", api_health, .is_vital = true},
+    {"GET", "/api/v1/health", api_health, .is_vital = true},
+    {"GET", "/ready", api_ready, .is_vital = true},
+    {"GET", "/api/v1/ready", api_ready, .is_vital = true},
+    {"GET", "/metrics", api_metrics},
 };
 
 static const struct route api_routes[] = {
@@ -192,7 +195,7 @@ static void api_request_log(struct http_request *request, int status)
         api_log_request(request, status == 500 ? LOG_WARN : LOG_DEBUG, "request", status, NULL);
     else if (is_refusal && !was_handled)
         api_log_refused(request, status, NULL);
-    else if (status >= 500 && !(status == 503 && was_handled) && !is_refusal)
+    else if (status >= 500 && status != 503 && !is_refusal)
         api_log_request(request, LOG_WARN, "request failed", status, NULL);
     else if (!is_refusal && !(was_handled && route->logs_itself && status != 0))
         api_log_request(request, LOG_DEBUG, "request", status, NULL);
@@ -215,6 +218,8 @@ static int api_add_routes(struct api *api, struct http_server *server, const str
     for (size_t i = 0; i < count; i++) {
         int err = http_server_route(server, routes[i].method, routes[i].pattern, routes[i].handler, api);
 
+        if (err == 0 && routes[i].is_vital)
+            err = http_server_set_vital(server, routes[i].pattern);
         if (err < 0)
             return err;
     }

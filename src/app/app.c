@@ -31,7 +31,8 @@ enum {
     LOG_LOOK_MS = 10,
     LOG_PATIENCE_MS = 1000, /* with a slow reader of the log, at the end */
     METRICS_CONNECTIONS_MAX = 100,
-    SPARE_DESCRIPTORS = 64, /* beside those of clients: listeners, logs, the loop's own */
+    /* Beside those of clients: what each listener lets in beyond its limit, logs, the loop's own. */
+    SPARE_DESCRIPTORS = 2 * HTTP_RESERVE_MAX + 64,
     ERROR_MAX = 1024,
     APP_IDENTITY_MAX = 255,
 };

@@ -3,6 +3,8 @@
 #include <stdio.h>
 #include <stdlib.h>
 
+#include "http/reserve.h"
+
 static void connection_format_peer(struct http_connection *connection)
 {
     struct sockaddr_storage address;
@@ -32,6 +34,7 @@ struct http_connection *connection_new(struct http_server *server, uv_tcp_t *tcp
     tcp->data = connection;
     list_init(&connection->wait_link);
     list_init(&connection->ready_link);
+    list_init(&connection->reserve_link);
     list_append(&server->all, &connection->link);
     server->objects++;
     parser_init(connection);
@@ -52,10 +55,12 @@ static void connection_drop_buffer(struct http_connection *connection)
 {
     if (!connection->buffer)
         return;
-    if (connection->room == CONNECTION_BUFFER)
+    if (connection->room == CONNECTION_BUFFER) {
         server_give_buffer(connection->server, connection->buffer);
-    else
+    } else {
+        connection->server->large -= connection->room;
         free(connection->buffer);
+    }
     connection->buffer = NULL;
     connection->room = 0;
     connection->start = 0;
@@ -83,6 +88,11 @@ void connection_await(struct http_connection *connection, enum http_wait wait)
 {
     struct http_server *server = connection->server;
 
+    if (connection->is_over_limit && (wait == WAIT_IDLE || wait == WAIT_READ)) {
+        if (connection->wait == WAIT_RESERVE)
+            return; /* it has one time for everything */
+        wait = WAIT_RESERVE;
+    }
     list_remove(&connection->wait_link);
     connection->wait = wait;
     if (wait == WAIT_NONE || connection_is_gone(connection))
@@ -152,6 +162,8 @@ static void connection_closed(uv_handle_t *handle)
 static void connection_leave_lists(struct http_connection *connection)
 {
     connection->is_closing = true;
+    if (connection->request)
+        http_response_settle(connection->request);
     list_remove(&connection->wait_link);
     list_remove(&connection->ready_link);
 }
@@ -333,7 +345,7 @@ static void connection_process(struct http_connection *connection)
             break;
         if (rc < 0)
             http_refuse(request, request->refuse_status, request->refuse_message);
-        else if (connection_guard(connection) && rc > 0)
+        else if (reserve_admits(connection) && connection_guard(connection) && rc > 0)
             connection_dispatch(connection);
         else if (request->state == REQUEST_READING && request->expects_continue)
             connection_ask_for_body(connection);
@@ -399,13 +411,16 @@ static void connection_grow(struct http_connection *connection)
         wanted = max_u64(wanted, request->header_len + request->content_length + 1);
     if (wanted > connection->room && connection->room < CONNECTION_BUFFER_MAX) {
         wanted = min_u64(max_u64(wanted, connection->room * 2), CONNECTION_BUFFER_MAX);
-        larger = malloc(wanted);
+        /* Without it reading goes on as long as there is room, and then fails with UV_ENOBUFS. */
+        if (connection->server->large + wanted <= HTTP_LARGE_MAX)
+            larger = malloc(wanted);
     }
     if (larger) {
         memcpy(larger, connection->buffer + connection->start, used);
         connection_drop_buffer(connection);
         connection->buffer = larger;
         connection->room = wanted;
+        connection->server->large += wanted;
     } else {
         memmove(connection->buffer, connection->buffer + connection->start, used);
     }
@@ -445,7 +460,10 @@ static void connection_read_failed(struct http_connection *connection, ssize_t e
         connection->has_eof = true;
         return;
     }
-    connection_close(connection);
+    if (error == UV_ENOBUFS && connection->buffer && request && request->state == REQUEST_READING)
+        connection_refuse(connection, 503, "too many large requests at once");
+    else
+        connection_close(connection);
 }
 
 static void connection_read(uv_stream_t *stream, ssize_t count, const uv_buf_t *buf UNUSED)
@@ -478,6 +496,42 @@ static void connection_read(uv_stream_t *stream, ssize_t count, const uv_buf_t *
     connection_process(connection);
 }
 
+void connection_hurry(struct http_connection *connection)
+{
+    uv_stream_t *stream = (uv_stream_t *)connection->tcp;
+    ssize_t count;
+    uv_os_fd_t fd;
+    uv_buf_t buf;
+
+    if (uv_fileno((uv_handle_t *)stream, &fd))
+        return;
+    connection_alloc((uv_handle_t *)stream, 0, &buf);
+    if (buf.len == 0)
+        return;
+    count = recv(fd, buf.base, buf.len, MSG_DONTWAIT);
+    /* 0 is libuv's way to say that there was nothing. */
+    connection_read(stream, count > 0 ? count : count == 0 ? UV_EOF : 0, &buf);
+}
+
+void connection_refuse(struct http_connection *connection, int status, const char *message)
+{
+    struct http_request *request = connection->request;
+
+    if (!request)
+        request = connection->request = http_request_get(connection);
+    if (!request) {
+        connection_close(connection);
+        return;
+    }
+    list_remove(&connection->wait_link);
+    connection->wait = WAIT_NONE;
+    connection->is_processing = true;
+    http_refuse(request, status, message);
+    connection->is_processing = false;
+    if (request->state == REQUEST_SENT)
+        (void)connection_finish(connection);
+}
+
 void connection_start(struct http_connection *connection)
 {
     connection->is_paused = false;
@@ -492,15 +546,11 @@ void connection_expire(struct http_connection *connection)
     switch (connection->wait) {
     case WAIT_READ:
         assert(request && request->state == REQUEST_READING);
-        list_remove(&connection->wait_link);
-        connection->wait = WAIT_NONE;
-        request->refuse_status = 408;
-        connection->is_processing = true;
-        http_refuse(request, 408,
-                    request->header_done ? "the body took too long" : "the header took too long");
-        connection->is_processing = false;
-        if (request->state == REQUEST_SENT)
-            (void)connection_finish(connection);
+        connection_refuse(connection, 408,
+                          request->header_done ? "the body took too long" : "the header took too long");
+        break;
+    case WAIT_RESERVE:
+        reserve_expire(connection);
         break;
     case WAIT_WRITE:
         connection_reset(connection);

@@ -29,6 +29,7 @@ struct http_connection {
     uint64_t deadline_ms; /* uv_now */
     enum http_wait wait;
     struct list ready_link;
+    struct list reserve_link;
 
     llhttp_t parser;
     struct http_request *request; /* NULL between requests */
@@ -47,7 +48,7 @@ struct http_connection {
     bool is_closing;
     bool is_counted; /* among the server's connections */
     bool is_lingering;
-    bool is_over_limit;
+    bool is_over_limit; /* in the server's reserve */
     bool has_eof;
     bool is_paused; /* reading was stopped because the buffer is full */
     size_t discarded;
@@ -77,6 +78,11 @@ void connection_close(struct http_connection *connection);
 void connection_reset(struct http_connection *connection);
 /* Says that nothing more comes, and reads a little longer so that the client gets to see the answer. */
 void connection_linger(struct http_connection *connection);
+
+/* Answers what it is at, or nothing at all if it has not begun, and ends it. Not while a handler works. */
+void connection_refuse(struct http_connection *connection, int status, const char *message);
+/* Reads what has come already, and answers it if that is a whole request. */
+void connection_hurry(struct http_connection *connection);
 
 /* Its time is over: what happens depends on what it was waiting for. */
 void connection_expire(struct http_connection *connection);

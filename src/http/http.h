@@ -22,13 +22,17 @@ enum {
     HTTP_REQUEST_ID_MAX = 128,
     HTTP_PARAMS_MAX = 4,
     HTTP_ARENA_MAX = 8 * 1024 * 1024, /* what one request may take in memory */
+    HTTP_RESERVE_MAX = 256, /* connections beyond the limit, for vital paths; see http_server_set_vital */
+    HTTP_LARGE_MAX = 32 * 1024 * 1024, /* requests of more than 4 KiB, all together; beyond it: 503 */
+    HTTP_UNSENT_MAX =
+        64 * 1024 * 1024, /* answers that wait for their clients; beyond it the oldest is cut off */
 };
 
 struct http_settings {
     uint64_t read_timeout_ms;  /* for the whole header, and again for the whole body: then 408 */
     uint64_t write_timeout_ms; /* a client that does not read its answer is cut off */
     uint64_t idle_timeout_ms;  /* between requests */
-    size_t max_connections;    /* beyond it new connections get 503 and are closed */
+    size_t max_connections;    /* beyond it new connections get 503, but for vital paths */
 };
 
 typedef void (*http_handler_fn)(struct http_request *request, void *arg);
@@ -45,6 +49,14 @@ int http_server_new(uv_loop_t *loop, const struct http_settings *settings,
  */
 int http_server_route(struct http_server *server, const char *method, const char *pattern,
                       http_handler_fn handler, void *arg) MUST_CHECK;
+
+/*
+ * Answers this path even when all connections are taken, or descriptors have run out: then HTTP_RESERVE_MAX
+ * more connections are let in, each for one request, which must come within two seconds. Who asks for a path
+ * that is not vital gets 503; when there are too many of them the oldest goes, with a 503 if it has said
+ * nothing yet. -ENOENT: `pattern` has not been routed.
+ */
+int http_server_set_vital(struct http_server *server, const char *pattern) MUST_CHECK;
 
 /*
  * Who may ask. Runs once for each request whose header was read, before its body is waited for and before the
@@ -84,7 +96,7 @@ void http_server_leave(struct http_server *server);
 /* Stops accepting and closes idle connections; answers to requests in flight say "Connection: close". */
 void http_server_drain(struct http_server *server);
 
-/* Connections that are open now, and how many were refused at max_connections since the start. */
+/* Connections within the limit that are open now, and how many beyond it got a 503 since the start. */
 size_t http_server_connections(const struct http_server *server);
 uint64_t http_server_refused(const struct http_server *server);
 

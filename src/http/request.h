@@ -83,7 +83,7 @@ struct http_request {
     bool has_retry_after;
     struct strbuf extra; /* headers of the handler, in the arena */
     uv_write_t write;
-    size_t unsent; /* of the answer that `write` carries */
+    size_t unsent; /* size of the answer while it waits for the client; counted by the server */
 
     void (*on_close)(void *arg);
     void *on_close_arg;
@@ -109,6 +109,9 @@ bool http_word_equals(struct slice text, const char *word, size_t word_len);
 
 /* response.c: answers a request that could not be read, and ends the connection after it. */
 void http_refuse(struct http_request *request, int status, const char *message);
+
+/* response.c: the answer does not wait any longer, because it is gone or the connection is. */
+void http_response_settle(struct http_request *request);
 
 /*
  * response.c: puts status line and headers into the server's scratch memory; `content_length` < 0: none.

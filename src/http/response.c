@@ -1,5 +1,8 @@
 #include "base/json.h"
+#include "base/log.h"
 #include "http/connection.h"
+
+enum { UNSENT_LOG_MS = 10 * 1000 };
 
 struct http_status {
     int status;
@@ -155,12 +158,19 @@ int http_response_head(struct http_request *request, int status, const char *con
     return 0;
 }
 
+void http_response_settle(struct http_request *request)
+{
+    request->connection->server->unsent -= request->unsent;
+    request->unsent = 0;
+}
+
 static void response_written(uv_write_t *write, int status)
 {
     struct http_request *request = write->data;
     struct http_connection *connection = request->connection;
 
     assert(request->state == REQUEST_WRITING);
+    http_response_settle(request);
     request->state = REQUEST_SENT;
     if (status < 0)
         request->status = 0;
@@ -177,6 +187,27 @@ static void response_failed(struct http_request *request)
     request->status = 0;
     request->state = REQUEST_SENT;
     connection_close(request->connection);
+}
+
+/* Clients that do not read must not fill the memory with their answers until their time is over. */
+static void response_bound_unsent(struct http_server *server)
+{
+    uint64_t now_ms = uv_now(server->loop);
+
+    LIST_FOR_EACH (link, &server->waiting[WAIT_WRITE]) {
+        struct http_connection *oldest = LIST_ENTRY(link, struct http_connection, wait_link);
+
+        if (server->unsent <= HTTP_UNSENT_MAX)
+            return;
+        if (!oldest->request || oldest->request->unsent == 0)
+            continue;
+        if (!server->unsent_logged_ms || now_ms - server->unsent_logged_ms >= UNSENT_LOG_MS) {
+            server->unsent_logged_ms = now_ms;
+            log_warn("answers that are not read take too much memory: the oldest are cut off",
+                     log_str("peer", oldest->peer), log_num("bytes", (int64_t)server->unsent));
+        }
+        connection_reset(oldest);
+    }
 }
 
 /* The kernel has taken `taken` bytes: the rest goes out when the client reads. */
@@ -205,7 +236,10 @@ static void response_wait(struct http_request *request, size_t head_len, struct 
         return;
     }
     request->state = REQUEST_WRITING;
+    request->unsent = head_len + body.len;
+    connection->server->unsent += request->unsent;
     connection_await(connection, WAIT_WRITE);
+    response_bound_unsent(connection->server);
 }
 
 /* As uv_try_write, but send() spares what write() does for files: the way of nearly every answer. */
@@ -270,7 +304,7 @@ void http_respond(struct http_request *request, int status, const char *content_
         request->state = REQUEST_SENT;
     } else {
         request->status = status;
-        if (connection->server->is_leaving)
+        if (connection->server->is_leaving || connection->is_over_limit)
             request->close = true;
         if (!status_has_body(status))
             body.len = 0;

@@ -177,6 +177,16 @@ static int router_add_resource(struct router *router, const char *pattern,
     return 0;
 }
 
+int router_set_vital(struct router *router, const char *pattern)
+{
+    struct router_resource *resource = router_find_pattern(router, pattern);
+
+    if (!resource)
+        return -ENOENT;
+    resource->is_vital = true;
+    return 0;
+}
+
 int router_add(struct router *router, const char *method, const char *pattern, http_handler_fn handler,
                void *arg)
 {

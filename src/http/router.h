@@ -45,6 +45,7 @@ struct router_resource {
     struct router_resource *next;
     const char *pattern; /* borrowed */
     unsigned methods;    /* bit 1 << router_method */
+    bool is_vital;
     size_t segment_count;
     struct router_segment segments[ROUTER_SEGMENTS_MAX];
     struct router_route routes[ROUTER_METHODS];
@@ -77,6 +78,9 @@ void router_release(struct router *router);
 /* 0; -EINVAL: a method or pattern that cannot be routed; -EEXIST; -ENOSPC; -ENOMEM. Borrows `pattern`. */
 int router_add(struct router *router, const char *method, const char *pattern, http_handler_fn handler,
                void *arg) MUST_CHECK;
+
+/* 0, or -ENOENT: no such pattern was added. */
+int router_set_vital(struct router *router, const char *pattern) MUST_CHECK;
 
 /*
  * 0: found. -ENOENT: no such path. -ENOTSUP: the path has no such method; ret_match->allowed says which it

@@ -9,7 +9,7 @@
 
 #include "base/clock.h"
 #include "base/log.h"
-#include "http/connection.h"
+#include "http/reserve.h"
 
 enum {
     SERVER_BACKLOG = 4096,
@@ -36,6 +36,7 @@ static void server_set_waits(struct http_server *server)
     server->wait_ms[WAIT_READ] = server->settings.read_timeout_ms;
     server->wait_ms[WAIT_WRITE] = server->settings.write_timeout_ms;
     server->wait_ms[WAIT_LINGER] = SERVER_LINGER_MS;
+    server->wait_ms[WAIT_RESERVE] = SERVER_RESERVE_MS;
     for (unsigned i = 0; i < WAIT_COUNT; i++) {
         list_init(&server->waiting[i]);
         if (server->wait_ms[i] > 0)
@@ -61,6 +62,7 @@ int http_server_new(uv_loop_t *loop, const struct http_settings *settings, struc
     list_init(&server->all);
     list_init(&server->ready);
     server_set_waits(server);
+    reserve_init(server);
     server_choose_prefix(server);
     rc = uv_timer_init(loop, &server->timer);
     assert(rc == 0);
@@ -79,6 +81,11 @@ int http_server_route(struct http_server *server, const char *method, const char
                       http_handler_fn handler, void *arg)
 {
     return router_add(&server->router, method, pattern, handler, arg);
+}
+
+int http_server_set_vital(struct http_server *server, const char *pattern)
+{
+    return router_set_vital(&server->router, pattern);
 }
 
 void http_server_guard(struct http_server *server, http_guard_fn guard, void *arg)
@@ -218,50 +225,31 @@ static void server_socket_freed(uv_handle_t *handle)
     server_lost_object(server);
 }
 
-/* Too many connections: says so in one write, whatever the client asks. */
-static void server_refuse(struct http_server *server, uv_tcp_t *tcp, const char *peer)
+static void server_drop(struct http_server *server, uv_tcp_t *tcp)
 {
-    static const char body[] =
-        "{\"success\":false,\"error\":\"too many connections\",\"code\":\"unavailable\"}";
-    char answer[256];
-    int len = snprintf(answer, sizeof(answer),
-                       "HTTP/1.1 503 Service Unavailable\r\nContent-Type: application/json\r\n"
-                       "Content-Length: %zu\r\nRetry-After: 1\r\nConnection: close\r\n\r\n%s",
-                       sizeof(body) - 1, body);
-    uv_buf_t buf = uv_buf_init(answer, (unsigned)len);
-    struct http_connection *connection = NULL;
-
-    assert(len > 0 && (size_t)len < sizeof(answer));
-    server->refused++;
-    (void)uv_try_write((uv_stream_t *)tcp, &buf, 1);
-    if (server->refusing < SERVER_REFUSING_MAX)
-        connection = connection_new(server, tcp, peer);
-    if (!connection) {
-        tcp->data = server;
-        server->objects++;
-        uv_close((uv_handle_t *)tcp, server_socket_freed);
-        return;
-    }
-    server->refusing++;
-    connection->is_over_limit = true;
-    connection_start(connection);
-    connection_linger(connection);
+    tcp->data = server;
+    server->objects++;
+    uv_close((uv_handle_t *)tcp, server_socket_freed);
 }
 
 /* `peer` is NULL if it is the socket's own. */
 static void server_take(struct http_server *server, uv_tcp_t *tcp, const char *peer, bool is_tls)
 {
-    struct http_connection *connection = NULL;
+    bool is_over_limit = reserve_is_needed(server, tcp);
+    struct http_connection *connection = connection_new(server, tcp, peer);
 
-    if (server->connections < server->settings.max_connections)
-        connection = connection_new(server, tcp, peer);
     if (!connection) {
-        server_refuse(server, tcp, peer);
+        server->refused++;
+        server_drop(server, tcp);
         return;
     }
-    server->connections++;
-    connection->is_counted = true;
     connection->is_tls = is_tls;
+    if (is_over_limit) {
+        reserve_add(connection);
+    } else {
+        server->connections++;
+        connection->is_counted = true;
+    }
     connection_await(connection, WAIT_IDLE);
     connection_start(connection);
 }
@@ -279,9 +267,7 @@ static void server_accept_one(struct http_server *server)
         return;
     }
     if (uv_accept((uv_stream_t *)&server->listener, (uv_stream_t *)tcp)) {
-        tcp->data = server;
-        server->objects++;
-        uv_close((uv_handle_t *)tcp, server_socket_freed);
+        server_drop(server, tcp);
         return;
     }
     server_take(server, tcp, NULL, false);
@@ -304,9 +290,7 @@ int http_server_adopt(struct http_server *server, int fd, const char *peer, bool
     }
     err = uv_tcp_open(tcp, fd);
     if (err) {
-        tcp->data = server;
-        server->objects++;
-        uv_close((uv_handle_t *)tcp, server_socket_freed);
+        server_drop(server, tcp);
         return err;
     }
     server_start_ticking(server);
@@ -323,7 +307,13 @@ static void server_incoming(uv_stream_t *listener, int status)
         server_accept_one(server);
         return;
     }
-    /* Out of descriptors: libuv takes the connection with the one it keeps in reserve and drops it. */
+    /*
+     * Out of descriptors, although reserve.c leaves some. libuv has one more, with which it takes the
+     * connection and drops it. If that one is gone as well it calls again and again until something has
+     * changed.
+     */
+    if (status == UV_EMFILE || status == UV_ENFILE)
+        reserve_free_descriptor(server);
     if (server->last_accept_error_ms == 0 || now_ms - server->last_accept_error_ms >= SERVER_ACCEPT_LOG_MS) {
         server->last_accept_error_ms = now_ms;
         log_warn("a connection could not be accepted", log_str("error", uv_strerror(status)));
@@ -415,10 +405,8 @@ void server_lost_socket(struct http_server *server, struct http_connection *conn
 {
     if (connection->is_counted)
         server->connections--;
-    if (connection->is_over_limit)
-        server->refusing--;
     connection->is_counted = false;
-    connection->is_over_limit = false;
+    reserve_remove(connection);
     list_remove(&connection->wait_link);
 }
 

@@ -19,14 +19,15 @@ enum http_wait {
     WAIT_READ,
     WAIT_WRITE,
     WAIT_LINGER,
+    WAIT_RESERVE, /* the whole request of one that is over the limit */
     WAIT_COUNT,
 };
 
 enum {
     SERVER_POOL_MAX = 256,      /* buffers, and requests, kept for the next use */
     SERVER_SCRATCH = 64 * 1024, /* to build answers in, and to read into what nobody wants */
-    SERVER_REFUSING_MAX = 64,   /* connections over the limit that may still read their 503 */
     SERVER_LINGER_MS = 2000,
+    SERVER_RESERVE_MS = 2000,
     SERVER_DATE_MAX = 64,
     SERVER_ID_PREFIX = 12, /* random digits of this process, in front of every id it makes */
     SERVER_ID_DIGITS = 12,
@@ -64,8 +65,15 @@ struct http_server {
     uint64_t tick_ms;
     struct list ready;
 
-    size_t connections; /* open and within the limit */
-    size_t refusing;
+    size_t connections;  /* open and within the limit */
+    struct list reserve; /* those over the limit, the oldest first: see reserve.h */
+    size_t reserve_count;
+    uint64_t reserve_logged_ms; /* uv_now; 0: never */
+    uint64_t descriptors_max;
+    uint64_t descriptors_reserved; /* for what is over the limit, and for everything else */
+    size_t large;                  /* bytes of buffers that are not from the pool */
+    size_t unsent;                 /* bytes of answers that wait for their clients */
+    uint64_t unsent_logged_ms;
     size_t objects; /* connections and handles that must go before the server is freed */
     uint64_t refused;
 

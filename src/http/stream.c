@@ -31,7 +31,7 @@ void http_stream_begin(struct http_request *request, int status, const char *con
         return;
     }
     /* Before HTTP/1.1 only the end of the connection could end a body of unknown length. */
-    if (request->is_http_1_0 || connection->server->is_leaving)
+    if (request->is_http_1_0 || connection->server->is_leaving || connection->is_over_limit)
         request->close = true;
     connection_await(connection, WAIT_NONE);
     (void)uv_tcp_keepalive(connection->tcp, 1, 60);

@@ -773,6 +773,30 @@ def test_a_client_that_does_not_read_is_cut_off(make_server, path):
 # Large and streamed answers
 
 
+@pytest.mark.parametrize("path", ["/large?bytes=60000", "/tiny"])
+def test_a_client_that_only_asks_is_cut_off(make_server, path):
+    """Pipelines without end and never reads, with the smallest window that there is."""
+    server = make_server(write_ms=200)
+    client = server.connect(receive_buffer=1)
+    client.sock.settimeout(0.5)
+    with pytest.raises(ConnectionError):
+        while True:
+            try:
+                client.sock.send(request("GET", path) * 100)
+            except TimeoutError:
+                pass  # it is made to wait, until its time is over
+    assert server.stats()["connections"] == 1
+
+
+def test_a_client_that_reads_byte_by_byte_is_cut_off(make_server):
+    server = make_server(write_ms=300)
+    client = server.connect(receive_buffer=1)
+    client.send(request("GET", "/large?bytes=8000000"))
+    with pytest.raises(ConnectionResetError):
+        while client.sock.recv(1):
+            time.sleep(0.001)
+
+
 def test_a_large_answer_arrives_whole(client):
     client.send(request("GET", "/large?bytes=8000000") + request("GET", "/tiny"))
     assert client.answer().body == b"x" * 8000000
@@ -875,35 +899,140 @@ def test_a_client_gone_before_its_upgrade_is_survived(server):
 # Many connections
 
 
-def test_connections_over_the_limit_get_503(make_server):
-    server = make_server(max_connections=10)
-    clients = [server.connect() for _ in range(10)]
+def fill(server, count):
+    """Takes that many connections and shows that they work."""
+    clients = [server.connect() for _ in range(count)]
     for client in clients:
         client.send(request("GET", "/tiny"))
         assert client.answer().status == 200
+    return clients
+
+
+def close_all(clients):
+    for client in clients:
+        client.sock.close()
+
+
+def has_room(server):
+    with server.connect() as client:
+        client.send(request("GET", "/tiny"))
+        return client.answer().status == 200
+
+
+def is_refusal(answer):
+    assert (answer.status, answer.json()["code"]) == (503, "unavailable")
+    assert answer.headers["retry-after"] == "1"
+    assert answer.headers["connection"] == "close"
+    return True
+
+
+def test_connections_over_the_limit_get_503(make_server):
+    server = make_server(max_connections=10)
+    clients = fill(server, 10)
     over = [server.connect() for _ in range(100)]
     for client in over[:50]:
         client.send(request("POST", "/echo", body=b"x" * 1000))
-        answer = client.answer()
-        assert (answer.status, answer.json()["code"]) == (503, "unavailable")
-        assert answer.headers["retry-after"] == "1"
-        assert answer.headers["connection"] == "close"
+        assert is_refusal(client.answer())
         assert client.is_closed()
     clients[0].send(request("GET", "/stats"))
     stats = clients[0].answer().json()
-    assert (stats["connections"], stats["refused"]) == (10, 100)
+    assert (stats["connections"], stats["refused"]) == (10, 50)
     clients.pop().sock.close()
-    for client in over:
-        client.sock.close()
+    close_all(over)
+    wait_for(lambda: has_room(server))
+    close_all(clients)
 
-    def has_room():
+
+def test_a_vital_path_is_answered_over_the_limit(make_server):
+    server = make_server(max_connections=3)
+    clients = fill(server, 3)
+    silent = [server.connect() for _ in range(50)]
+    for data in (request("GET", "/vital"), request("POST", "/vital/7", body=b"x" * 9000)):
         with server.connect() as client:
-            client.send(request("GET", "/tiny"))
-            return client.answer().status == 200
+            client.send(data)
+            answer = client.answer()
+            assert (answer.status, answer.headers["connection"]) == (200, "close")
+            assert client.is_closed()
+    with server.connect() as client:
+        client.send(request("HEAD", "/vital"))
+        assert client.answer(head_only=True).status == 200
+    for data in (request("PUT", "/vital"), request("GET", "/vitals"), b"OPTIONS * HTTP/1.1\r\nHost: test\r\n\r\n"):
+        with server.connect() as client:
+            client.send(data)
+            assert is_refusal(client.answer())
+    close_all(clients + silent)
 
-    wait_for(has_room)
+
+def test_who_says_nothing_over_the_limit_is_sent_away(make_server):
+    server = make_server(max_connections=1)
+    clients = fill(server, 1)
+    silent, trickling = server.connect(), server.connect()
+    trickling.send(b"GET /vital HTTP/1.1\r\n")
+    for client in (silent, trickling):
+        assert is_refusal(client.answer())
+        assert client.is_closed()
+    close_all(clients)
+
+
+def test_a_flood_over_the_limit_sends_away_the_oldest(make_server):
+    server = make_server(max_connections=1)
+    clients = fill(server, 1)
+    flood = [server.connect() for _ in range(256 + 20)]
+    for client in flood[:20]:
+        assert is_refusal(client.answer())
+    for client in flood[-3:]:
+        client.send(request("GET", "/vital"))
+        assert client.answer().status == 200
+    close_all(clients + flood)
+
+
+def test_who_asked_in_time_is_answered_however_many_come_after(make_server):
+    server = make_server(max_connections=1)
+    clients = fill(server, 1)
+    server.process.send_signal(signal.SIGSTOP)
+    early = [server.connect() for _ in range(2)]
+    early[0].send(request("GET", "/vital"))
+    early[1].send(request("GET", "/tiny"))
+    flood = [server.connect() for _ in range(400)]
+    server.process.send_signal(signal.SIGCONT)
+    assert early[0].answer().status == 200
+    assert is_refusal(early[1].answer())
+    close_all(clients + early + flood)
+
+
+def test_large_requests_are_bounded_all_together(make_server):
+    """Each may have 64 KiB; as many at once as there may be connections would be far more than a process has."""
+    server = make_server()
+    piece = b"POST /echo HTTP/1.1\r\nHost: test\r\nContent-Length: 65536\r\n\r\n" + b"x" * 60000
+    large = []
+    for _ in range(600):
+        large.append(server.connect())
+        large[-1].send(piece)
+    assert is_refusal(large[-1].answer())
+    assert large[-1].is_closed()
+    assert server.stats()["connections"] > 400
+    large[0].send(b"x" * 5536)
+    assert large[0].answer().status == 200
+    close_all(large)
+    wait_for(lambda: server.stats()["connections"] == 1)
+    with server.connect() as client:
+        client.send(request("POST", "/echo", body=b"x" * 65536))
+        assert client.answer().status == 200
+
+
+def test_answers_that_are_not_read_are_bounded_all_together(make_server):
+    server = make_server()
+    clients = [server.connect(receive_buffer=4096) for _ in range(20)]
     for client in clients:
-        client.sock.close()
+        client.send(request("GET", "/large?bytes=8000000"))
+        client.head()
+    with pytest.raises(ConnectionResetError):
+        while clients[0].sock.recv(65536):
+            pass
+    assert len(clients[-1].take(8000000)) == 8000000
+    clients[-1].send(request("GET", "/tiny"))
+    assert clients[-1].answer().status == 200
+    close_all(clients)
 
 
 def test_running_out_of_descriptors_does_not_stop_or_spin(make_server):
@@ -914,8 +1043,10 @@ def test_running_out_of_descriptors_does_not_stop_or_spin(make_server):
     before = server.cpu_seconds()
     time.sleep(0.5)
     assert server.cpu_seconds() - before < 0.25
-    for client in clients:
-        client.sock.close()
+    with server.connect() as client:
+        client.send(request("GET", "/vital"))
+        assert client.answer().status == 200
+    close_all(clients)
 
     def answers():
         try:

@@ -354,14 +354,22 @@ static void add_routes(struct test_server *server)
         {"GET", "/stream", handle_stream},
         {"GET", "/upgrade", handle_upgrade},
         {"GET", "/stats", handle_stats},
+        {"GET", "/vital", handle_tiny},
+        {"POST", "/vital/{id}", handle_tiny},
     };
+    int rc;
 
     for (size_t i = 0; i < ARRAY_LEN(routes); i++) {
-        int rc =
-            http_server_route(server->http, routes[i].method, routes[i].pattern, routes[i].handler, server);
+        rc = http_server_route(server->http, routes[i].method, routes[i].pattern, routes[i].handler, server);
 
         assert(rc == 0);
     }
+    rc = http_server_set_vital(server->http, "/vital");
+    assert(rc == 0);
+    rc = http_server_set_vital(server->http, "/vital/{id}");
+    assert(rc == 0);
+    rc = http_server_set_vital(server->http, "/nowhere");
+    assert(rc == -ENOENT);
 }
 
 int main(int argc, char **argv)

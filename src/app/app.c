@@ -412,6 +412,7 @@ static int app_new_api(struct app *app)
         .identity = app->identity,
         .loop = &app->loop,
         .trusted = app->trusted,
+        .public_base_url = app->settings->public_base_url,
         .rate_limit = app->settings->rate_limit,
         .make_ticket = app->settings->gateway_secret[0] ? gateway_make_ticket : NULL,
         .make_ticket_arg = app->gateway,

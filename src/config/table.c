@@ -23,9 +23,6 @@ static const char group_leader[] = "Leader election";
 static const char group_security[] = "Security";
 static const char group_log[] = "Logging";
 
-static const char no_signature[] =
-    "this version cannot check the signatures of this provider's webhooks yet: it would accept forged ones";
-
 const struct setting config_table[] = {
     /* HTTP */
     {"HTTP_PORT", group_http, SETTING_PORT, FIELD(http_port), .fallback = "8080", LIMITS(0, 65535),
@@ -214,18 +211,21 @@ const struct setting config_table[] = {
      .help = "What clients of /api/v1 must send as `Authorization: Bearer`, but for the health routes and the "
              "webhooks of providers. Several keys are separated by commas: up to 16 of 1 to 1024 printable "
              "ASCII characters. Unset: anybody may use the API."},
-    {"TWILIO_AUTH_TOKEN", group_security, SETTING_STRING, SETTING_REFUSED, true, FIELD(twilio_auth_token),
-     .fallback = "", LIMITS(0, 4096), .help = "Checks the signature of Twilio's webhooks.",
-     .refusal = no_signature},
-    {"PLIVO_AUTH_TOKEN", group_security, SETTING_STRING, SETTING_REFUSED, true, FIELD(plivo_auth_token),
-     .fallback = "", LIMITS(0, 4096), .help = "Checks the signature of Plivo's webhooks.",
-     .refusal = no_signature},
-    {"EXOTEL_TOKEN", group_security, SETTING_STRING, SETTING_REFUSED, true, FIELD(exotel_token),
-     .fallback = "", LIMITS(0, 4096), .help = "The token that Exotel's webhooks must carry.",
-     .refusal = no_signature},
-    {"PUBLIC_BASE_URL", group_security, SETTING_URL, SETTING_INERT, FIELD(public_base_url), .fallback = "",
-     LIMITS(0, 1024), .choices = "http|https",
-     .help = "How providers reach this router; part of what they sign."},
+    {"TWILIO_AUTH_TOKEN", group_security, SETTING_STRING, .is_secret = true, FIELD(twilio_auth_token),
+     .fallback = "", LIMITS(0, 16 * 1025),
+     .help = "The account's auth token: Twilio's webhooks must be signed with it, else 403. Several, separated "
+             "by commas: any may have signed. Unset: anybody may send webhooks."},
+    {"PLIVO_AUTH_TOKEN", group_security, SETTING_STRING, .is_secret = true, FIELD(plivo_auth_token),
+     .fallback = "", LIMITS(0, 16 * 1025), .help = "The same for Plivo's webhooks (signature V3)."},
+    {"EXOTEL_TOKEN", group_security, SETTING_STRING, .is_secret = true, FIELD(exotel_token), .fallback = "",
+     LIMITS(0, 16 * 1025),
+     .help = "Exotel signs nothing: its webhooks must carry this, as `?token=` in the URL or as Basic "
+             "authentication (`user:password`, or the password alone), else 403. Several, separated by commas. "
+             "Unset: anybody may send webhooks."},
+    {"PUBLIC_BASE_URL", group_security, SETTING_URL, FIELD(public_base_url), .fallback = "", LIMITS(0, 1024),
+     .choices = "http|https",
+     .help = "How providers reach this router, with the path that a proxy takes off, if any; part of what "
+             "they sign. Unset: from the request, and from the X-Forwarded headers of TRUSTED_PROXIES."},
     {"TRUSTED_PROXIES", group_security, SETTING_STRING, FIELD(trusted_proxies), .fallback = "",
      LIMITS(0, 8 * 1024),
      .help = "Proxies whose X-Forwarded-For, -Proto and -Host are believed: addresses and blocks, as "

@@ -58,6 +58,7 @@ class Server:
                 self.process.send_signal(signal.SIGTERM)
         _, errors = self.process.communicate(timeout=PATIENCE)
         assert self.process.returncode == 0, errors.decode()
+        return errors.decode()
 
 
 class Answer:
@@ -1055,6 +1056,7 @@ def test_running_out_of_descriptors_does_not_stop_or_spin(make_server):
             return False
 
     wait_for(answers)
+    assert server.stop().count("descriptors are nearly used up: more connections are refused") == 1
 
 
 def test_idle_connections_cost_little_memory(make_server):

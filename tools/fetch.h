@@ -19,6 +19,7 @@ struct fetch_request {
     const struct sockaddr *address;
     const struct url *url; /* its host goes into the request; its path is not used */
     const char *path;
+    const char *api_key;      /* sent as a bearer; NULL: none */
     const char *content_type; /* of the body, if there is one */
     struct slice body;
     uint64_t timeout_ms;

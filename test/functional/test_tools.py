@@ -295,9 +295,14 @@ def test_a_call_that_gets_no_pod_is_busy(start_router, provider):
     assert (status, summary["busy"]) == (0, 1)
 
 
-def test_agents_register_heartbeat_and_leave(start_router, start_agents):
-    router = start_router({"POD_SOURCE": "api", "STATIC_PODS": None})
-    agents = start_agents("--agents", "3", "--router", router.url, "--register", "--heartbeat", "0.1")
+@pytest.mark.parametrize("key", [None, "the-key-of-the-agents"])
+def test_agents_register_heartbeat_and_leave(start_router, start_agents, tmp_path, key):
+    router = start_router({"POD_SOURCE": "api", "STATIC_PODS": None, "API_KEY": key})
+    options = ["--agents", "3", "--router", router.url, "--register", "--heartbeat", "0.1"]
+    if key:
+        (tmp_path / "key").write_text(key + "\n")
+        options += ["--api-key-file", str(tmp_path / "key")]
+    agents = start_agents(*options)
 
     def pods():
         return {pod["pod_name"]: pod for pod in router.get("/api/v1/pods").json()["pods"]}
@@ -325,6 +330,8 @@ def test_agents_register_heartbeat_and_leave(start_router, start_agents):
         ("agent-sim", "--mode", "dance"),
         ("agent-sim", "--register"),
         ("agent-sim", "--host", "nowhere"),
+        ("agent-sim", "--api-key-file", "/nowhere"),
+        ("agent-sim", "--api-key-file", "/dev/null"),
         ("provider-sim", "--calls", "many"),
         ("provider-sim", "--provider", "pigeon"),
         ("provider-sim", "--ws-url", "ftp://x"),

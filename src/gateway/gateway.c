@@ -43,8 +43,10 @@ bool gateway_check_secret(const char *secret, char *error, size_t error_size)
 /* 0 or -EINVAL. */
 static int gateway_take_secret(struct gateway *gateway, const char *secret)
 {
-    int count = split_secret(secret, gateway->secrets);
+    int count;
 
+    assert(gateway);
+    count = split_secret(secret, gateway->secrets);
     if (count < 0)
         return count;
     explicit_bzero(gateway->secret_text, sizeof(gateway->secret_text));

@@ -43,14 +43,12 @@ bool gateway_check_secret(const char *secret, char *error, size_t error_size)
 /* 0 or -EINVAL. */
 static int gateway_take_secret(struct gateway *gateway, const char *secret)
 {
-    int count;
+    int count = split_secret(secret, gateway->secrets);
 
-    assert(gateway);
-    count = split_secret(secret, gateway->secrets);
     if (count < 0)
         return count;
-    explicit_bzero(gateway->secret_text, sizeof(gateway->secret_text));
-    memcpy(gateway->secret_text, secret, strlen(secret) + 1);
+    memset(gateway->secret_text, 0, sizeof(gateway->secret_text)); /* a shorter one leaves nothing behind */
+    memcpy(gateway->secret_text, secret, strlen(secret));
     gateway->secret_count = (size_t)split_secret(gateway->secret_text, gateway->secrets);
     return 0;
 }

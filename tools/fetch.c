@@ -119,6 +119,8 @@ static void fetch_write(struct strbuf *text, const struct fetch_request *request
                   request->path, request->url->host, request->url->port);
     if (request->api_key)
         strbuf_printf(text, "Authorization: Bearer %s\r\n", request->api_key);
+    if (request->headers)
+        strbuf_append_str(text, request->headers);
     if (request->body.len > 0)
         strbuf_printf(text, "Content-Type: %s\r\nContent-Length: %zu\r\n", request->content_type,
                       request->body.len);
@@ -134,7 +136,7 @@ int fetch_start(struct net *net, const struct fetch_request *request, fetch_fn f
 
     if (!fetch)
         return -ENOMEM;
-    strbuf_init(&fetch->request, NULL, request->body.len + URL_PATH_MAX + 2048);
+    strbuf_init(&fetch->request, NULL, request->body.len + URL_PATH_MAX + FETCH_HEADERS_MAX);
     strbuf_init(&fetch->body, NULL, FETCH_BODY_MAX);
     strbuf_append_str(&fetch->body, "");
     fetch_write(&fetch->request, request);

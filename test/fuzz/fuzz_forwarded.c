@@ -139,7 +139,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
     world.is_trusted = input_byte(&input) == 'T';
     read_trusted(input_until(&input, '\n'));
     strbuf_init(&buf, NULL, CLIENT_ANSWER_MAX);
-    client_talk(&client, input_rest(&input), 0, &buf);
+    client_talk(&client, input_rest(&input), CLIENT_WHOLE, &buf);
     strbuf_release(&buf);
     world.trusted = trusted_free(world.trusted);
     log_flush();

@@ -34,9 +34,9 @@ struct api {
     struct gauges *gauges;
     struct watchers *watchers;
     struct ws_url *ws_url;
-    struct rate *rate;          /* NULL: no limit */
-    uint64_t limited;           /* requests refused since the last line about them */
-    uint64_t limited_logged_ms; /* clock_elapsed_ms; 0: never */
+    struct rate *rate;                            /* NULL: no limit */
+    uint64_t limited;                             /* requests refused since the last line about them */
+    uint64_t limited_logged_ms;                   /* clock_elapsed_ms; 0: never */
     struct secrets *secrets;                      /* never NULL, but replaced: not to be kept beyond a call */
     struct http_server *servers[API_SERVERS_MAX]; /* borrowed; not looked at once we are stopping */
     const char *server_names[API_SERVERS_MAX];

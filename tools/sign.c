@@ -50,19 +50,23 @@ static int compare_fields(const void *a, const void *b)
 static int read_fields(char *text, struct field fields[SIGN_FIELDS_MAX], size_t *ret_count)
 {
     size_t count = 0;
-    char *rest = NULL;
 
-    for (char *piece = strtok_r(text, "&", &rest); piece; piece = strtok_r(NULL, "&", &rest)) {
-        char *equals = strchr(piece, '=');
+    while (text && *text) {
+        char *end = strchr(text, '&');
+        char *equals;
 
         if (count == SIGN_FIELDS_MAX)
             return -E2BIG;
+        if (end)
+            *end = '\0';
+        equals = strchr(text, '=');
         if (equals)
             *equals = '\0';
-        fields[count] = (struct field){piece, equals ? equals + 1 : piece + strlen(piece)};
+        fields[count] = (struct field){text, equals ? equals + 1 : text + strlen(text)};
         decode(fields[count].name);
         decode(fields[count].value);
         count++;
+        text = end ? end + 1 : NULL;
     }
     qsort(fields, count, sizeof(*fields), compare_fields);
     *ret_count = count;

@@ -48,7 +48,14 @@ def test_they_belong_together():
 
 
 def test_the_environment_is_one_that_the_router_takes(namespace, run_router, tmp_path):
-    env = {e["name"]: e.get("value", "x") for e in find("Deployment")["spec"]["template"]["spec"]["containers"][0]["env"]}
+    pod = find("Deployment")["spec"]["template"]["spec"]
+    (mount,) = pod["containers"][0]["volumeMounts"]
+    assert mount["name"] in [volume["name"] for volume in pod["volumes"]]
+    env = {e["name"]: e.get("value", "x") for e in pod["containers"][0]["env"]}
+    for name in [name for name in env if name.endswith("_FILE")]:
+        secret = tmp_path / env[name].removeprefix(mount["mountPath"] + "/")
+        secret.write_text(f"the-secret-of-{name}\n")
+        env[name] = str(secret)
     env.update(REDIS_URL="redis://redis:6379", STATIC_PODS=None, KUBERNETES_SERVICE_HOST="10.0.0.1")
     env["SERVICE_ACCOUNT_DIR"] = namespace.account().write_mount(tmp_path / "mount")
     done = run_router(env, args=["check-config"])

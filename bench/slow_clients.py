@@ -33,7 +33,7 @@ import time
 from common import CLIENT_CORE, ROOT, SHARED, Router, load, memory_mb, pinned
 
 KINDS = ("header", "body", "reader", "idle")
-PODS = 100  # a page of them is more than the kernel takes for a client with a small window
+PODS = 100
 PAUSE_MS = 10  # of a good client before each request: together they ask some 5,000 times a second
 TICK_S = 0.02
 BYTE_S = 1.0  # between two bytes of a slow one
@@ -80,7 +80,8 @@ class Slow:
             length = b"Transfer-Encoding: chunked" if is_chunked else b"Content-Length: 60000"
             return b"POST /api/v1/allocate HTTP/1.1\r\nHost: slow\r\n" + length + b"\r\n\r\n"
         self.to_send = b""
-        return b"GET /api/v1/pods?limit=100 HTTP/1.1\r\nHost: slow\r\n\r\n" * 2 if self.kind == "reader" else b""
+        # Enough answers to fill what the kernel takes, none of them so large that the router cuts off the oldest for want of memory.
+        return b"GET /api/v1/pods?limit=20 HTTP/1.1\r\nHost: slow\r\n\r\n" * 9 if self.kind == "reader" else b""
 
     def send(self, data):
         try:

@@ -239,6 +239,23 @@ def test_a_forged_webhook_changes_nothing_and_is_counted(guarded, provider, what
     assert {line["provider"] for line in lines} == {provider}
 
 
+@pytest.mark.parametrize("provider", PROVIDERS)
+def test_a_webhook_that_is_sent_again_after_its_call_takes_no_pod(guarded, provider):
+    kept = {SID_FIELD[provider]: "CA1", "From": "+4930"}
+    over = {SID_FIELD[provider]: "CA1", **OVER[provider][0]}
+    assert post(guarded, provider, kept, "allocate", headers=good_headers(provider, kept, "allocate")).status_code == 200
+    guarded.release("CA1")  # by its agent; the provider's word comes later, and counts all the same
+    assert post(guarded, provider, over, headers=good_headers(provider, over, "status")).status_code == 200
+    before = guarded.state()
+    answer = post(guarded, provider, kept, "allocate", headers=good_headers(provider, kept, "allocate"))
+    assert (answer.status_code, answer.json()["code"]) == (403, "forbidden")
+    assert guarded.state() == before
+    assert metric(guarded, "smart_router_webhooks_refused_total", provider=provider, reason="replayed") == 1
+    other = {SID_FIELD[provider]: "CA2"}
+    answer = post(guarded, provider, other, "allocate", headers=good_headers(provider, other, "allocate"))
+    assert answer.status_code == 200 and calls(guarded) == {"CA2"}
+
+
 def test_the_other_provider_s_token_is_no_good(guarded):
     params = {"CallSid": "CA1"}
     signature = webhooks.sign_twilio(TOKENS["PLIVO_AUTH_TOKEN"], BASE + path_of("twilio", "allocate"), params)

@@ -35,9 +35,9 @@ from common import CLIENT_CORE, ROOT, SHARED, Router, load, memory_mb, pinned
 KINDS = ("header", "body", "reader", "idle")
 PODS = 100
 PAUSE_MS = 10  # of a good client before each request: together they ask some 5,000 times a second
-TICK_S = 0.02
+TICK_S = 0.004
 BYTE_S = 1.0  # between two bytes of a slow one
-CONNECTS_PER_TICK = 60
+CONNECTS_PER_S, CONNECTS_AT_ONCE = 3000, 60
 RATIO_MAX = 3
 LATE_S = 4  # the router lingers for two seconds with whom it refuses, and looks at its lists now and then
 READ_S, WRITE_S = 5, 10  # HTTP_READ_TIMEOUT and HTTP_WRITE_TIMEOUT
@@ -98,15 +98,18 @@ class Attack:
         self.poll = select.epoll()
         self.by_fd = {}
         self.away = collections.deque(Slow(number) for number in range(count))
-        self.wheel = [[] for _ in range(int(BYTE_S / TICK_S))]
+        self.wheel = [[] for _ in range(round(BYTE_S / TICK_S))]
         self.open = collections.Counter()
         self.cut = collections.Counter()
         self.longest = collections.Counter()
         self.failed = 0
         self.comes_back = True
+        self.connected = time.monotonic()
 
     def connect_some(self, now):
-        for _ in range(min(CONNECTS_PER_TICK, len(self.away))):
+        count = min(round((now - self.connected) * CONNECTS_PER_S), CONNECTS_AT_ONCE, len(self.away))
+        self.connected = now
+        for _ in range(count):
             slow = self.away.popleft()
             if not slow.connect(self.port, now):
                 self.failed += 1
@@ -162,7 +165,7 @@ class Attack:
             if self.comes_back:
                 self.connect_some(time.monotonic())
             self.trickle(tick)
-            if tick % int(1 / TICK_S) == 0:
+            if tick % round(1 / TICK_S) == 0:
                 self.say()
             wait = started + tick * TICK_S - time.monotonic()
             if wait < -1:

@@ -248,6 +248,24 @@ def test_an_answer_that_ends_the_connection_ends_it_with_a_word(start, certifica
     assert json.loads(received.partition(b"\r\n\r\n")[2])["total"] == 1000
 
 
+def test_a_slow_reader_gets_everything_though_the_server_has_closed_long_ago(start, certificate):
+    router = start(STATIC_PODS=MANY_PODS)
+    request = b"GET /api/v1/pods?limit=1000 HTTP/1.1\r\nHost: x\r\nConnection: %s\r\n\r\n"
+    sock = socket.socket()
+    sock.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 4096)
+    sock.settimeout(60)
+    sock.connect(("127.0.0.1", router.tls_port))
+    with tls.TlsSocket(sock, certificate.context()) as conn:
+        conn.sendall(request % b"keep-alive" * 100 + request % b"close")
+        wait_until(lambda: metric(router, "smart_router_tls_connections") == 1, "it is connected")
+        received, failed = read_all(conn)
+    assert not failed  # and it was told that this is all
+    head, _, body = received.partition(b"\r\n\r\n")
+    size = int(re.search(rb"Content-Length: (\d+)", head).group(1))
+    assert received.count(body[:size]) == 101
+    assert received.endswith(body[:size])
+
+
 def test_events_are_told_over_tls(start, certificate):
     router = start()
     with client(router, certificate) as one, one.stream("GET", "/api/v1/events") as answer:

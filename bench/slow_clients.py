@@ -261,7 +261,7 @@ def held(options, directory, stack):
         attackers = Attackers(router.port, options.connections)
         stack.callback(attackers.stop)
         if not attackers.wait_for(lambda count: count >= options.connections * 0.97, 60):
-            raise RuntimeError(f"only {attackers.latest['open']} of {options.connections} connections came up")
+            raise RuntimeError(f"only {attackers.latest['open']} of {options.connections} connections came up: is the machine quiet?")
         attackers.lowest = attackers.latest["open"]
         print(f"  attacked: {options.seconds} s with {attackers.latest['open']} slow connections", file=sys.stderr)
         found["attacked"] = load(router, router.port, options.seconds, "slow", PAUSE_MS)

@@ -107,6 +107,14 @@ def test_exotel_takes_everything_from_its_json_body(router):
     assert router.get("/api/v1/call/CA1").json()["source_pool"] == "pool:standard"
 
 
+@pytest.mark.parametrize("provider", ["twilio", "plivo"])
+def test_a_caller_cannot_choose_its_merchant_in_the_body(router, provider):
+    body = {SID_FIELD[provider]: "CA1", "merchant_id": "m1", "reseller_id": "m1", "template": "survey", "flow": "v1"}
+    url = stream_url(provider, router.post(path_of(provider), data=body))
+    assert url.endswith(f"/{provider}/callback/order-confirmation/v2")
+    assert router.get("/api/v1/call/CA1").json()["merchant_id"] == ""
+
+
 def test_reseller_id_works_in_webhooks(router):
     router.put("/api/v1/merchants/r1", {"tier": "standard"})
     ask(router, "twilio", "POST", "CA1", {"reseller_id": "r1"})

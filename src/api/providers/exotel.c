@@ -77,6 +77,7 @@ const struct provider provider_exotel = {
     .failure_status = 503,
     .malformed_status = 400,
     .takes_json = true,
+    .body_has_settings = true,
     .secret = SECRET_EXOTEL,
     .status_answer = {STATUS_ANSWER, sizeof(STATUS_ANSWER) - 1},
     .render_stream = exotel_render_stream,

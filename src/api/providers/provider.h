@@ -15,10 +15,11 @@ struct provider {
     const char *sid_field;        /* the webhook's parameter that names the call */
     const char *default_template; /* {template} when the request names none */
     const char *content_type;
-    int failure_status;         /* when there is no pod: XML is only spoken to the caller with status 200 */
-    int malformed_status;       /* when the webhook does not say which call it is about */
-    bool takes_json;            /* the webhook's body may be a JSON object */
-    enum secret_kind secret;    /* what its webhooks are checked with, if that is set */
+    int failure_status;      /* when there is no pod: XML is only spoken to the caller with status 200 */
+    int malformed_status;    /* when the webhook does not say which call it is about */
+    bool takes_json;         /* the webhook's body may be a JSON object */
+    bool body_has_settings;  /* merchant_id, flow and template may be in the body; else in the query only */
+    enum secret_kind secret; /* what its webhooks are checked with, if that is set */
     struct slice status_answer; /* to a status callback, whatever it says */
 
     /* Appends the answer that connects the call to `url`. */

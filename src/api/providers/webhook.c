@@ -110,8 +110,14 @@ static void api_webhook(struct api *api, struct http_request *request, const str
     allocation->provider = provider->name;
     params_read_webhook(&params, request, provider->takes_json);
     allocation->call_sid = params_call_sid(&params, provider->sid_field);
-    /* The operator wrote the query into the provider's console; the body is the provider's. */
+    /*
+     * The operator wrote the query into the provider's console. The body is the provider's, and may hold what
+     * the caller chose: an app that calls through Twilio names parameters as it likes, and must not name a
+     * merchant.
+     */
     params.query_first = true;
+    if (!provider->body_has_settings)
+        params.form = (struct form){NULL, 0};
     allocation_read(allocation, &params);
     if (params.error)
         webhook_refuse(allocation, params.error);

@@ -7,6 +7,7 @@ import threading
 
 import httpx
 import pytest
+import webhooks
 from conftest import DEADLINE_S, wait_until
 
 WEBHOOKS = {
@@ -65,6 +66,18 @@ def test_all_ways_to_a_pod_share_one_limit(start_router):
     for kind in WEBHOOKS:
         assert ask(router, kind, "CA1").status_code == 429
     assert router.request("HEAD", "/api/v1/twilio/allocate?CallSid=CA1").status_code == 405
+
+
+def test_forged_webhooks_do_not_use_up_the_provider_s_share(start_router):
+    token = "twilio-token-0123456789"
+    router = start_router({"RATE_LIMIT": "1/h", "TWILIO_AUTH_TOKEN": token, "PUBLIC_BASE_URL": "https://v.example"})
+    for _ in range(3):
+        assert ask(router, "twilio", "CA1").status_code == 403
+    url = "https://v.example/api/v1/twilio/allocate"
+    headers = {"X-Twilio-Signature": webhooks.sign_twilio(token, url, {"CallSid": "CA1"})}
+    for status in (200, 429):
+        answer = router.post("/api/v1/twilio/allocate", data={"CallSid": "CA1"}, headers=headers)
+        assert answer.status_code == status
 
 
 def test_who_waits_is_served_again(start_router):

@@ -98,9 +98,10 @@ static void api_webhook(struct api *api, struct http_request *request, const str
         api_refuse(request, 405, "method not allowed");
         return;
     }
-    if (!api_admit(api, request))
-        return;
+    /* In this order: what a stranger forges must not use up what the provider at the same address may ask. */
     if (!verify_webhook(api, request, provider))
+        return;
+    if (!api_admit(api, request))
         return;
     allocation = api_task_new(api, request, sizeof(*allocation), api_webhook_stored);
     if (!allocation)

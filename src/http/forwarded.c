@@ -192,7 +192,8 @@ void forwarded_read(const struct trusted *trusted, struct http_request *request,
     struct slice host;
 
     ret->is_https = http_request_is_tls(request);
-    ret->host = http_request_header(request, "host");
+    host = http_request_header(request, "host");
+    ret->host = is_host(host) ? host : (struct slice){NULL, 0};
     ret->client = http_request_peer(request);
     if (!trusted || trusted->count == 0 || address_parse(slice_of(ret->client), &peer) < 0 ||
         !trusted_has(trusted, &peer))

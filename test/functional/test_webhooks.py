@@ -273,6 +273,23 @@ def test_a_body_that_nobody_signed_is_refused_with_a_get(guarded):
     assert guarded.get(target, headers=headers).status_code == 200 and calls(guarded) == {"CA1"}
 
 
+def test_a_host_cannot_move_the_border_of_the_path(start_router):
+    router = start_router({"TWILIO_AUTH_TOKEN": TOKENS["TWILIO_AUTH_TOKEN"]})
+    path = path_of("twilio", "allocate")
+    wire = webhooks.Wire(router)
+    for host, status in (
+        ("v.example", 200),
+        ("[2001:db8::1]:8080", 200),
+        ("v.example/other?next=", 403),
+        ("v.example#", 403),
+        ("user@v.example", 403),
+    ):
+        signature = webhooks.sign_twilio(TOKENS["TWILIO_AUTH_TOKEN"], f"http://{host}{path}", {"CallSid": "CA1"})
+        headers = {"X-Twilio-Signature": signature, "Content-Type": webhooks.FORM}
+        assert wire.send("POST", path, headers, "CallSid=CA1", host)[0] == status, host
+    wire.close()
+
+
 def test_exotel_s_token_may_be_in_the_url_and_is_not_logged(guarded):
     token = TOKENS["EXOTEL_TOKEN"]
     url = path_of("exotel", "allocate")

@@ -298,6 +298,7 @@ def test_exotel_s_token_may_be_in_the_url_and_is_not_logged(guarded):
     assert guarded.get(url, params={"CallSid": "bad sid", "token": token}).status_code == 400
     for wrong in (token[:-1], token + "x", token.upper(), "", "%00" + token):
         assert guarded.get(url, params={"CallSid": "CA3", "token": wrong}).status_code == 403, wrong
+    assert guarded.get(f"{url}?CallSid=CA3&token={token}%00x").status_code == 403
     assert guarded.post(url, {"CallSid": "CA3", "token": token}).status_code == 403  # not where a body could be
     assert calls(guarded) == {"CA1", "CA2"}
     assert token not in guarded.log() and token[:-1] not in guarded.log()

@@ -89,6 +89,8 @@ void check_settings(struct config *config)
     if (rate_check(settings->rate_limit, error, sizeof(error)) < 0)
         config_add_error(config, "RATE_LIMIT", error);
     check_secrets(config);
+    if (strpbrk(settings->public_base_url, "?#"))
+        config_add_error(config, "PUBLIC_BASE_URL", "has a query or a fragment: paths are put behind it");
     if (!settings->gateway_secret[0] && strstr(settings->ws_url_template, "{ticket}"))
         config_add_error(config, "WS_URL_TEMPLATE", "has {ticket}, but GATEWAY_SECRET is not set");
     bad = app_check_redis(settings, error, sizeof(error));

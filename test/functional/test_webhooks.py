@@ -350,5 +350,6 @@ def test_bad_tokens_and_urls_stop_the_start_and_are_not_shown(run_router):
     ):
         done = run_router(env)
         assert done.returncode != 0 and next(iter(env)) in done.output and "is-secret" not in done.output
-    done = run_router({"PUBLIC_BASE_URL": "voice.example.com"})
-    assert done.returncode != 0 and "PUBLIC_BASE_URL" in done.output
+    for url in ("voice.example.com", "https://voice.example.com/?a=b", "https://voice.example.com#a"):
+        done = run_router({"PUBLIC_BASE_URL": url})
+        assert done.returncode != 0 and "PUBLIC_BASE_URL" in done.output, url

@@ -44,7 +44,7 @@ static void config_append_value(struct config *config, const struct setting *set
     size_t len = strlen(text);
 
     if (setting->is_secret) {
-        strbuf_append_str(&config->errors, "(a secret, not shown) ");
+        strbuf_append_str(&config->errors, "is a secret, not shown, ");
         return;
     }
     strbuf_append_str(&config->errors, "is \"");

@@ -286,6 +286,8 @@ int value_parse(const struct setting *setting, const char *text, struct settings
     if (value_read(setting, text, value_field(setting, settings)))
         return 0;
     value_describe(setting, allowed);
+    if (setting->type == SETTING_STRING && !is_plain_text(text))
+        strbuf_append_str(allowed, ", without line ends or other control characters");
     if (setting->type == SETTING_DURATION)
         strbuf_append_str(allowed, ", such as 500ms, 30s, 6m, 24h or 1h30m");
     return -EINVAL;

@@ -154,7 +154,9 @@ static void bad_values__are_all_reported_at_once(void **state UNUSED)
 
 static void bad_value__is_shown_without_its_control_characters(void **state UNUSED)
 {
-    ASSERT_ERRORS("DATA_DIR is \"a\\nb\" but must be text of at most 4000 characters\n", "DATA_DIR", "a\nb");
+    ASSERT_ERRORS("DATA_DIR is \"a\\nb\" but must be text of at most 4000 characters, without line ends or "
+                  "other control characters\n",
+                  "DATA_DIR", "a\nb");
 }
 
 static void pods_from_kubernetes__need_to_know_where_that_is(void **state UNUSED)
@@ -232,11 +234,12 @@ static void secret__file_that_cannot_be_used_is_named_with_the_reason(void **sta
 static void secret__in_a_file_is_checked_like_any_other_and_not_shown(void **state UNUSED)
 {
     const char *path = secret_file("two\nlines", 9);
-    char expected[256];
+    char expected[512];
 
     snprintf(
         expected, sizeof(expected),
-        "REDIS_URL (in the file \"%s\") (a secret, not shown) but must be text of at most 4096 characters\n",
+        "REDIS_URL (in the file \"%s\") is a secret, not shown, but must be text of at most 4096 characters, "
+        "without line ends or other control characters\n",
         path);
     ASSERT_ERRORS(expected, "REDIS_URL_FILE", path);
     ASSERT_ERRORS("REDIS_URL and REDIS_URL_FILE are both set: unset one of them\n", "REDIS_URL", "redis://a",

@@ -2,6 +2,7 @@
 
 #include <netinet/in.h>
 #include <stdlib.h>
+#include <sys/resource.h>
 #include <sys/socket.h>
 #include <unistd.h>
 
@@ -15,6 +16,7 @@ enum {
     SERVER_TICK_MIN_MS = 10,
     SERVER_TICK_MAX_MS = 250,
     SERVER_LOG_MS = 1000,
+    SERVER_HANDSHAKES_SHARE = 8, /* of the descriptors, for those of whom nothing is known yet */
 };
 
 static int server_count_in(struct tls_server *server, struct metrics *metrics)
@@ -44,6 +46,16 @@ static int server_count_in(struct tls_server *server, struct metrics *metrics)
     return 0;
 }
 
+/* Who only connects must not take the descriptors that others need, those who ask for health among them. */
+static size_t handshakes_max(void)
+{
+    struct rlimit limit;
+
+    if (getrlimit(RLIMIT_NOFILE, &limit) < 0)
+        return TLS_HANDSHAKES_MAX;
+    return max_u64(min_u64(TLS_HANDSHAKES_MAX, limit.rlim_cur / SERVER_HANDSHAKES_SHARE), 1);
+}
+
 int tls_server_new(uv_loop_t *loop, const struct tls_settings *settings, struct metrics *metrics,
                    struct tls_server **ret_server, struct tls_notes *ret_notes,
                    struct tls_problem *ret_problem)
@@ -61,6 +73,7 @@ int tls_server_new(uv_loop_t *loop, const struct tls_settings *settings, struct 
     server->loop = loop;
     server->settings = *settings;
     server->fd = -1;
+    server->handshakes_max = handshakes_max();
     server->tick_ms = min_u64(max_u64(shortest / 8, SERVER_TICK_MIN_MS), SERVER_TICK_MAX_MS);
     list_init(&server->handshaking);
     list_init(&server->open);
@@ -180,7 +193,7 @@ static void server_take(struct tls_server *server, int fd, const struct sockaddr
      * Those who are slow on purpose must not keep the others out: whoever means it has finished long before a
      * thousand others have come.
      */
-    if (server->handshaking_count >= TLS_HANDSHAKES_MAX)
+    if (server->handshaking_count >= server->handshakes_max)
         tls_connection_give_up(LIST_ENTRY(server->handshaking.next, struct tls_connection, link),
                                HANDSHAKE_CROWDED);
     err = tls_connection_new(server, fd, address);

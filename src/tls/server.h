@@ -45,6 +45,7 @@ struct tls_server {
     struct list open;
     struct list ending; /* of those that are open: the clear text has ended, and not all is sent */
     size_t handshaking_count;
+    size_t handshakes_max;
     size_t open_count;
     size_t objects; /* connections and handles that must go before the server is freed */
 

@@ -18,7 +18,8 @@ struct tls_server; /* opaque: see server.c */
 enum {
     TLS_FILE_MAX = 1024 * 1024,
     TLS_SENTENCE_MAX = 512,
-    TLS_HANDSHAKES_MAX = 1024, /* at once; at one more the oldest makes room */
+    /* At once, and an eighth of the descriptors where those are few; at one more the oldest makes room. */
+    TLS_HANDSHAKES_MAX = 1024,
 };
 
 enum tls_file {

@@ -68,7 +68,7 @@ def clean_environment(env, data_dir):
 class Router:
     """A running router. `get`, `post`, `put`, `delete` and `request` are httpx's, on its URL."""
 
-    def __init__(self, env, data_dir, log_path):
+    def __init__(self, env, data_dir, log_path, nofile=None):
         self.data_dir = pathlib.Path(data_dir)
         self.log_path = log_path
         self.env = clean_environment(env, data_dir)
@@ -76,9 +76,10 @@ class Router:
         self.metrics_port = None
         self.tls_port = None
         self.is_stopped = False
+        command = ["prlimit", f"--nofile={nofile}", str(BINARY)] if nofile else [str(BINARY)]
         with open(log_path, "wb") as log:
             self.proc = subprocess.Popen(
-                [str(BINARY)], env=self.env, cwd=self.data_dir.parent, stdin=subprocess.DEVNULL, stdout=log, stderr=log
+                command, env=self.env, cwd=self.data_dir.parent, stdin=subprocess.DEVNULL, stdout=log, stderr=log
             )
         self.client = None
 
@@ -229,12 +230,12 @@ def no_load_is_left():
 
 @pytest.fixture
 def start_router(tmp_path):
-    """start_router(env=None, data_dir=None, wait=True) -> Router. A variable that is None is left unset."""
+    """start_router(env=None, data_dir=None, wait=True, nofile=None) -> Router. A variable that is None is left unset."""
     routers = []
 
-    def start(env=None, data_dir=None, wait=True):
+    def start(env=None, data_dir=None, wait=True, nofile=None):
         number = len(routers)
-        router = Router(env, data_dir or tmp_path / f"data-{number}", tmp_path / f"log-{number}")
+        router = Router(env, data_dir or tmp_path / f"data-{number}", tmp_path / f"log-{number}", nofile)
         routers.append(router)
         if wait:
             router.wait_ready()

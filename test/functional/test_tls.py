@@ -314,6 +314,17 @@ def test_slow_handshakes_make_room_for_those_who_mean_it(start, certificate):
     settles(router, before)
 
 
+def test_slow_handshakes_leave_descriptors_for_others(start_router, certificate):
+    router = start_router({**certificate.env, "HTTP_READ_TIMEOUT": "10m"}, nofile=256)
+    slow = [plain(router) for _ in range(400)]
+    wait_until(lambda: handshakes(router, "crowded") == 400 - 256 // 8, "the oldest have made room")
+    assert httpx.get(f"{router.url}/health", trust_env=False).status_code == 200
+    still_works(router, certificate)
+    router.allocate("CA1")
+    for sock in slow:
+        sock.close()
+
+
 @pytest.mark.parametrize("how", ["fin", "reset"])
 @pytest.mark.parametrize("stage", ["nothing", "half a hello", "a hello", "handshake", "request"])
 def test_a_client_may_go_away_at_any_moment(start, certificate, stage, how):

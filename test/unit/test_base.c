@@ -313,6 +313,61 @@ struct item {
     struct list link;
 };
 
+struct item_owner {
+    int number;
+    struct list list;
+};
+
+/* Gives some of them to `take`, and puts the others back in front. Not inlined: nothing is known of the list.
+ */
+static __attribute__((noinline)) void take_some(struct item_owner *owner, bool (*take)(struct list *link))
+{
+    struct list batch;
+    bool goes_on = true;
+
+    list_init(&batch);
+    while (!list_is_empty(&owner->list)) {
+        struct list *link = owner->list.next;
+
+        list_remove(link);
+        list_append(&batch, link);
+    }
+    while (goes_on && !list_is_empty(&batch)) {
+        struct list *link = batch.next;
+
+        list_remove(link);
+        goes_on = take(link);
+    }
+    while (!list_is_empty(&batch)) {
+        struct list *link = batch.prev;
+
+        list_remove(link);
+        list_append(owner->list.next, link);
+    }
+}
+
+static bool take_one(struct list *link UNUSED)
+{
+    return false;
+}
+
+/* Compilers that look at types to find out what cannot overlap have made an endless loop of this. */
+static void list__can_be_taken_apart_and_put_back(void **state UNUSED)
+{
+    struct item_owner owner = {.number = 0};
+    struct item items[3] = {{.number = 0}, {.number = 1}, {.number = 2}};
+    int next = 1;
+
+    list_init(&owner.list);
+    for (int i = 0; i < 3; i++)
+        list_append(&owner.list, &items[i].link);
+    take_some(&owner, take_one);
+    LIST_FOR_EACH (link, &owner.list) {
+        assert_int_equal(LIST_ENTRY(link, struct item, link)->number, next++);
+    }
+    assert_int_equal(next, 3);
+}
+
 static void list__keeps_order_and_forgives_a_second_remove(void **state UNUSED)
 {
     struct item items[3] = {{.number = 0}, {.number = 1}, {.number = 2}};
@@ -344,6 +399,7 @@ int main(void)
         cmocka_unit_test(json__writes_commas_where_they_belong),
         cmocka_unit_test(json__parses_one_text_and_nothing_else),
         cmocka_unit_test(json__is_checked_to_the_letter),
+        cmocka_unit_test(list__can_be_taken_apart_and_put_back),
         cmocka_unit_test(list__keeps_order_and_forgives_a_second_remove),
     };
 

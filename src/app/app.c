@@ -365,6 +365,7 @@ static int app_new_gateway(struct app *app)
         .idle_timeout_ms = settings->gateway_idle_timeout_ms,
         .connect_timeout_ms = settings->gateway_connect_timeout_ms,
         .max_connections = (size_t)settings->gateway_max,
+        .trusted = app->trusted,
     };
     int err = gateway_new(&app->loop, &gateway, app->store, app->metrics, &app->gateway);
 

@@ -253,7 +253,7 @@ static void opening_greet(struct opening *opening)
 
     strbuf_init(&head, arena, HEAD_REQUEST_MAX);
     strbuf_init(&opening->answer, arena, ANSWER_MAX);
-    head_write_request(opening->request, opening->path, &head);
+    head_write_request(opening->gateway->settings.trusted, opening->request, opening->path, &head);
     if (strbuf_failed(&head)) {
         opening_refuse(opening, 431, REFUSED_REQUEST, "header too large");
         return;

@@ -13,7 +13,7 @@
 #include "gateway/gateway_internal.h"
 
 enum {
-    PROBES_MAX = 64, /* at once; beyond them the pod's next call finds out */
+    PROBES_MAX = 512, /* at once; beyond them the pod's next call finds out */
     PROBE_ARENA_MAX = 1024 * 1024,
 };
 

@@ -47,7 +47,7 @@ static int gateway_take_secret(struct gateway *gateway, const char *secret)
 
     if (count < 0)
         return count;
-    explicit_bzero(gateway->secret_text, sizeof(gateway->secret_text));
+    memset(gateway->secret_text, 0, sizeof(gateway->secret_text)); /* an old one may be longer */
     memcpy(gateway->secret_text, secret, strlen(secret) + 1);
     gateway->secret_count = (size_t)split_secret(gateway->secret_text, gateway->secrets);
     return 0;

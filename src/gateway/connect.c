@@ -145,7 +145,13 @@ static void connect_next(struct connecting *connecting)
             err = uv_tcp_connect(&connecting->connect, connecting->tcp, address, connect_connected);
         }
     }
-    if (err)
+    if (!err)
+        return;
+    /* No route to this one, perhaps: a host may have addresses of a family that this machine does not speak.
+     */
+    if (connecting->tcp && connecting->next < connecting->count)
+        uv_close((uv_handle_t *)connecting->tcp, connect_tcp_closed);
+    else
         connect_over(connecting, err);
 }
 
@@ -165,6 +171,12 @@ static void connect_looked_up(uv_getaddrinfo_t *lookup, int status, struct addri
         connect_over(connecting, status ? status : UV_EAI_NONAME);
     else
         connect_next(connecting);
+}
+
+bool connect_failed_here(int err)
+{
+    return err == UV_EMFILE || err == UV_ENFILE || err == UV_ENOMEM || err == UV_ENOBUFS ||
+           err == UV_EADDRNOTAVAIL || err == UV_EAI_MEMORY;
 }
 
 static void connect_timed_out(uv_timer_t *timer)

@@ -29,6 +29,7 @@ enum refusal_reason {
     REFUSED_NO_ANSWER,
     REFUSED_CLIENT_GONE,
     REFUSED_NO_MEMORY,
+    REFUSED_EXHAUSTED, /* no descriptor or port is left to connect with */
     REFUSED_REASONS,
 };
 

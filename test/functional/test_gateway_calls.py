@@ -8,6 +8,7 @@ import contextlib
 import hashlib
 import hmac
 import os
+import resource
 import socket
 import struct
 import threading
@@ -46,6 +47,20 @@ def state_of(world, pod):
     """What the API says of the pod, in the words that matter here."""
     found = world.pod(pod)
     return found["is_draining"], [call if isinstance(call, str) else call["call_sid"] for call in found["calls"]]
+
+
+@contextlib.contextmanager
+def silence_at(address, port):
+    """A listener that nobody accepts from, and whose queue is full: as a machine that is gone."""
+    with socket.socket() as listener, contextlib.ExitStack() as waiting:
+        listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        listener.bind((address, port))
+        listener.listen(0)
+        for _ in range(3):
+            sock = waiting.enter_context(socket.socket())
+            sock.setblocking(False)
+            sock.connect_ex((address, port))
+        yield
 
 
 # ----- Who is let in -----
@@ -473,23 +488,52 @@ def test_all_pods_gone_is_503_and_no_pod_has_two_calls(world_of):
 
 
 def test_a_pod_that_does_not_even_refuse_is_left_after_the_connect_timeout(world_of):
-    """A machine that is gone answers nothing. Here: a listener that nobody accepts from, and whose queue is full."""
     world = world_of(env={"GATEWAY_CONNECT_TIMEOUT": "300ms"})
     pod, path = world.place("CA1")
     agent = world.agents[pod]
     agent.stop()
-    with socket.socket() as listener, contextlib.ExitStack() as waiting:
-        listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-        listener.bind((agent.address, agent.port))
-        listener.listen(0)
-        for _ in range(3):
-            sock = waiting.enter_context(socket.socket())
-            sock.setblocking(False)
-            sock.connect_ex((agent.address, agent.port))
-        with world.open(path) as stream:
-            assert stream.echoes()
-            assert world.call("CA1")["pod_name"] == other_pod(world, pod)
+    with silence_at(agent.address, agent.port), world.open(path) as stream:
+        assert stream.echoes()
+        assert world.call("CA1")["pod_name"] == other_pod(world, pod)
     assert state_of(world, pod) == (True, [])
+
+
+def test_a_second_stream_follows_its_call_to_the_pod_that_the_first_one_found(world_of):
+    """Both try the pod that is gone. The first gives it up and opens elsewhere, while the second is still waiting."""
+    world = world_of(env={"GATEWAY_SECRET": SECRET, "GATEWAY_CONNECT_TIMEOUT": "1s", "GATEWAY_RELEASE_GRACE": LONG})
+    pod, path = world.place("CA1")
+    agent = world.agents[pod]
+    agent.stop()
+    streams = []
+    with silence_at(agent.address, agent.port):
+        threads = [threading.Thread(target=lambda: streams.append(world.connect(path))) for _ in range(2)]
+        for thread in threads:
+            thread.start()
+            time.sleep(0.4)
+        for thread in threads:
+            thread.join()
+    assert [stream.status for stream in streams] == [101, 101]
+    assert all(stream.echoes() for stream in streams)
+    assert len(world.agents[other_pod(world, pod)].heads) == 2
+    for stream in streams:
+        stream.close()
+
+
+def test_a_router_without_descriptors_blames_no_pod_for_it(start_world):
+    """Or one flood of clients would put all pods aside."""
+    world = start_world(agents=4)
+    pod, path = world.place("CA1")
+    process = world.router.proc.pid
+    _, hard = resource.prlimit(process, resource.RLIMIT_NOFILE)
+    resource.prlimit(process, resource.RLIMIT_NOFILE, (len(os.listdir(f"/proc/{process}/fd")) + 1, hard))
+    assert world.refusal(path) == 503
+    resource.prlimit(process, resource.RLIMIT_NOFILE, (hard, hard))
+    assert 'smart_router_gateway_refusals_total{reason="exhausted"} 1' in world.router.get("/metrics").text
+    assert {name: state_of(world, name) for name in world.agents} == {
+        name: (False, ["CA1"] if name == pod else []) for name in world.agents
+    }
+    with world.open(path) as stream:
+        assert stream.echoes()
 
 
 def test_a_pod_that_accepts_and_never_answers_is_504(world_of):

@@ -24,7 +24,7 @@ int connect_start(uv_loop_t *loop, const char *address, uint16_t default_port, u
 
 /*
  * Does an error say that this process can connect to nobody at the moment, because descriptors, ports or
- * memory have run out? Then nothing is known about the other side.
+ * memory have run out, or lookups of other names are in the way? Then nothing is known about the other side.
  */
 bool connect_failed_here(int err);
 

@@ -363,7 +363,7 @@ static void opening_connected(void *arg, int err, uv_tcp_t *tcp)
         return;
     }
     if (connect_failed_here(err)) {
-        log_error("no pod can be reached: the router has run out of descriptors, ports or memory",
+        log_error("no pod can be reached: the router has run out of descriptors, ports, memory or lookups",
                   log_str("error", uv_strerror(err)), log_str("pod", opening->pod),
                   log_str("call_sid", opening->call_sid));
         opening_refuse(opening, 503, REFUSED_EXHAUSTED, "the router cannot open another connection");

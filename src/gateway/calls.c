@@ -420,11 +420,6 @@ void calls_opened(struct held_call *call)
     calls_renew_due(calls);
 }
 
-bool calls_is_open(const struct held_call *call)
-{
-    return call->open > 0;
-}
-
 void calls_drop(struct held_call *call, bool was_open)
 {
     assert(call->holds > 0);

@@ -344,7 +344,7 @@ static void opening_move(struct opening *opening)
 
     if (opening->moves++ == MOVES_MAX)
         opening_refuse(opening, 503, REFUSED_UNREACHABLE, "no pod can be reached");
-    else if (calls_is_open(opening->call))
+    else if (carried_has_client(opening->gateway, opening->call))
         opening_ask(opening, &look, opening_looked_again);
     else
         opening_ask(opening, &move, opening_moved);

@@ -519,6 +519,22 @@ def test_a_second_stream_follows_its_call_to_the_pod_that_the_first_one_found(wo
         stream.close()
 
 
+def test_a_client_that_hangs_up_on_a_pod_that_is_gone_and_comes_back_gets_another(world_of):
+    """The pod's machine is gone without a word, so that the router cannot know yet that the old stream is dead."""
+    world = world_of(env={"GATEWAY_SECRET": SECRET, "GATEWAY_CONNECT_TIMEOUT": "300ms"}, is_manual=True)
+    pod, path = world.place("CA1")
+    agent = world.agents[pod]
+    stream = world.open(path)
+    with agent.accept() as dead:
+        agent.stop()
+        with silence_at(agent.address, agent.port):
+            stream.close()
+            assert dead.is_closed_by_other()  # so far the router has heard of it
+            with world.open(path):
+                assert world.call("CA1")["pod_name"] == other_pod(world, pod)
+    assert state_of(world, pod) == (True, [])
+
+
 def test_a_router_without_descriptors_blames_no_pod_for_it(start_world):
     """Or one flood of clients would put all pods aside."""
     world = start_world(agents=4)

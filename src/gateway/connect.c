@@ -19,6 +19,7 @@ struct connecting {
     size_t next;
     bool is_looking;
     bool is_over; /* the outcome is known; what is under way must still come back */
+    bool is_late; /* the time is over, but the sockets are looked at once more */
     bool is_left; /* `done` has run; the lookup that is still under way frees it */
     bool is_timer_closed;
     int err;
@@ -190,9 +191,19 @@ bool connect_failed_here(int err)
            err == UV_EADDRNOTAVAIL || err == UV_EAI_MEMORY || err == UV_EAI_CANCELED;
 }
 
+/*
+ * Timers come before sockets in a turn of the loop: if it was this process that stood still, the connection
+ * may be there by now, and one more turn finds it.
+ */
 static void connect_timed_out(uv_timer_t *timer)
 {
-    connect_over(timer->data, -ETIMEDOUT);
+    struct connecting *connecting = timer->data;
+
+    if (connecting->is_late)
+        connect_over(connecting, -ETIMEDOUT);
+    else
+        (void)uv_timer_start(timer, connect_timed_out, 1, 0);
+    connecting->is_late = true;
 }
 
 void connect_cancel(struct connecting *connecting)

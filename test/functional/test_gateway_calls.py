@@ -9,6 +9,7 @@ import hashlib
 import hmac
 import os
 import resource
+import signal
 import socket
 import struct
 import threading
@@ -533,6 +534,32 @@ def test_a_client_that_hangs_up_on_a_pod_that_is_gone_and_comes_back_gets_anothe
             with world.open(path):
                 assert world.call("CA1")["pod_name"] == other_pod(world, pod)
     assert state_of(world, pod) == (True, [])
+
+
+def test_a_router_that_stood_still_blames_no_pod_for_it(start_world):
+    """As on a machine that is paused or overloaded: the time to connect is over when it goes on, but the connection is there."""
+    env = {"GATEWAY_SECRET": SECRET, "GATEWAY_CONNECT_TIMEOUT": "100ms", "GATEWAY_RELEASE_GRACE": LONG}
+    world = start_world(agents=1, env=env, tiers={"basic": {"type": "shared", "target": 1, "max_concurrent": 20}})
+    is_over = threading.Event()
+
+    def come_and_go(path):
+        while not is_over.is_set():
+            with contextlib.suppress(Closed, OSError):
+                world.connect(path).close()
+
+    threads = [threading.Thread(target=come_and_go, args=(world.place(f"CA{number}")[1],)) for number in range(20)]
+    for thread in threads:
+        thread.start()
+    for _ in range(20):
+        time.sleep(0.05)
+        world.router.proc.send_signal(signal.SIGSTOP)
+        time.sleep(0.2)
+        world.router.proc.send_signal(signal.SIGCONT)
+    is_over.set()
+    for thread in threads:
+        thread.join()
+    assert state_of(world, "voice-agent-0")[0] is False
+    assert "cannot be reached" not in world.router.log()
 
 
 def test_a_router_without_descriptors_blames_no_pod_for_it(start_world):

@@ -12,7 +12,7 @@ SANITIZE = -Db_sanitize=address,undefined -Db_lundef=false
 
 export MESON PYTHON
 
-.PHONY: all help deps run demo test asan lint format docs bench bench-gateway bench-kube soak fuzz install clean
+.PHONY: all help deps run demo test asan lint format docs bench bench-gateway bench-slow bench-kube soak fuzz install clean
 .NOTPARALLEL:
 
 all: build/build.ninja ## build into build/ (the default); the binary is build/smart-router
@@ -67,6 +67,11 @@ bench-gateway: ## 1,000 calls at once directly, through nginx and through the ro
 	@$(MAKE) --no-print-directory all
 	@ninja -C build tools/agent-sim tools/provider-sim
 	@$(PYTHON) bench/gateway.py
+
+bench-slow: ## 10,000 slow connections for two minutes, beside 64 clients; then a flood; writes build/bench-slow.json
+	@scripts/deps build bench
+	@$(MAKE) --no-print-directory all
+	@$(PYTHON) bench/slow_clients.py
 
 bench-kube: ## 5,000 pods of a real Kubernetes: first sync, memory, an idle minute; writes build/bench-kubernetes.json
 	@scripts/deps build test bench

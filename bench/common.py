@@ -155,13 +155,14 @@ class Router:
         os.truncate(self.log, 0)
 
 
-def load(server, port, seconds, prefix):
-    """One slot: wrk against one server. Returns what wrk and /proc say."""
+def load(server, port, seconds, prefix, pause_ms=None):
+    """One slot: wrk against one server. Returns what wrk and /proc say. With a pause, clients rest between requests."""
     before = cpu_seconds(server.pid)
     client_before = os.times()
     run = subprocess.run(
         pinned(CLIENT_CORE, ["wrk", "-t1", f"-c{CONNECTIONS}", f"-d{seconds}s", "-s",
-                             os.path.join(ROOT, "bench", "pairs.lua"), f"http://127.0.0.1:{port}", "--", prefix]),
+                             os.path.join(ROOT, "bench", "pairs.lua"), f"http://127.0.0.1:{port}", "--", prefix]
+               + ([str(pause_ms)] if pause_ms else [])),
         capture_output=True, text=True, timeout=seconds + 60, check=True)
     used = cpu_seconds(server.pid) - before
     client_after = os.times()
@@ -174,6 +175,7 @@ def load(server, port, seconds, prefix):
         "requests_per_s": found["requests"] / duration,
         "p50_ms": found["p50_us"] / 1000,
         "p99_ms": found["p99_us"] / 1000,
+        "max_ms": found["max_us"] / 1000,
         "cpu_us": used * 1e6 / found["requests"],
         "busy": used / duration,
         "client_busy": client_used / duration,

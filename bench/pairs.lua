@@ -1,6 +1,7 @@
 -- pairs.lua - wrk's load: every call is allocated and, a little later, released.
 --
--- wrk -s pairs.lua URL -- PREFIX      PREFIX makes the call_sids of this run unlike those of any other.
+-- wrk -s pairs.lua URL -- PREFIX [PAUSE]     PREFIX makes the call_sids of this run unlike those of any other; each
+-- connection rests for PAUSE milliseconds before each request.
 --
 -- wrk does not say on which connection a request goes out. A release follows its allocation by LAG requests or
 -- more, so that with 64 connections, one request each under way, the allocation has been answered by then.
@@ -19,6 +20,12 @@ function init(args)
             .. "Content-Length: " .. body .. '\r\n\r\n{"call_sid":"' .. prefix
     end
     allocate, release = head("allocate"), head("release")
+    local pause = tonumber(args[2])
+    if pause then -- wrk looks whether there is such a function
+        function delay()
+            return pause
+        end
+    end
 end
 
 function request()

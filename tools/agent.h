@@ -37,6 +37,7 @@ struct fleet_settings {
     const char *name_prefix;
     bool has_router;
     struct url router;
+    const char *api_key; /* for the router; NULL: none */
     bool registers;
     const char *tier;      /* to register for; "" leaves it to the router */
     uint64_t heartbeat_ms; /* 0: none */

@@ -20,6 +20,7 @@ static const char usage[] =
     "  --host ADDRESS       where to listen (127.0.0.1)\n"
     "  --name-prefix TEXT   pods are called TEXT0, TEXT1, ... (voice-agent-)\n"
     "  --router URL         for what follows: http://127.0.0.1:8080\n"
+    "  --api-key-file FILE  its API_KEY is in that file\n"
     "  --register           register the pods, and remove them at the end\n"
     "  --tier TIER          the tier to register for\n"
     "  --heartbeat SECONDS  heartbeat with the calls of each pod; 0: do not (0; 10 with --register)\n"
@@ -38,6 +39,7 @@ static const struct option options[] = {
     {"host", required_argument, NULL, 'H'},
     {"name-prefix", required_argument, NULL, 'N'},
     {"router", required_argument, NULL, 'r'},
+    {"api-key-file", required_argument, NULL, 'k'},
     {"register", no_argument, NULL, 'R'},
     {"tier", required_argument, NULL, 't'},
     {"heartbeat", required_argument, NULL, 'b'},
@@ -68,6 +70,9 @@ static void take_option(int option, struct fleet_settings *settings, bool *has_h
     case 'r':
         option_url("router", optarg, &settings->router);
         settings->has_router = true;
+        break;
+    case 'k':
+        settings->api_key = option_key_file("api-key-file", optarg);
         break;
     case 'R':
         settings->registers = true;

@@ -7,6 +7,7 @@
 #include "answer.h"
 #include "base/clock.h"
 #include "campaign.h"
+#include "sign.h"
 
 enum call_state {
     CALL_ASKING,     /* the webhook is on its way */
@@ -115,15 +116,15 @@ static void call_status_answered(void *arg, int err, int status, struct slice bo
 
     call->fetch = NULL;
     tally->status_callbacks++;
-    if (status == 404)
-        tally->status_absent++;
-    call_settle(call, err == 0 && (status == 200 || status == 404) ? CALL_FINE : CALL_BAD_STATUS, false);
+    call_settle(call, err == 0 && status == 200 ? CALL_FINE : CALL_BAD_STATUS, false);
 }
 
 static int call_fetch(struct call *call, const char *method, const char *path, const char *type,
                       struct slice body, fetch_fn fn)
 {
     struct campaign *campaign = call->campaign;
+    const char *token = campaign->settings.tokens[call->start.dialect];
+    struct strbuf headers;
     struct fetch_request request = {
         .method = method,
         .address = (const struct sockaddr *)&campaign->router_address,
@@ -133,8 +134,19 @@ static int call_fetch(struct call *call, const char *method, const char *path, c
         .body = body,
         .timeout_ms = campaign->settings.timeout_ms,
     };
+    int r = 0;
 
-    return fetch_start(campaign->net, &request, fn, call, &call->fetch);
+    strbuf_init(&headers, NULL, SIGN_HEADERS_MAX);
+    if (token[0] != '\0') {
+        r = sign_headers(call->start.dialect, token, &campaign->settings.router, path, body, &headers);
+        if (r == 0 && strbuf_failed(&headers))
+            r = -ENOMEM;
+        request.headers = headers.data;
+    }
+    if (r == 0)
+        r = fetch_start(campaign->net, &request, fn, call, &call->fetch);
+    strbuf_release(&headers);
+    return r;
 }
 
 static void call_report(struct call *call)

@@ -12,6 +12,7 @@
 #include "fetch.h"
 #include "histogram.h"
 #include "media.h"
+#include "options.h"
 #include "peer.h"
 
 enum {
@@ -33,7 +34,7 @@ enum call_failure {
     CALL_TIMEOUT,        /* something took longer than --timeout */
     CALL_LOST_FRAMES,
     CALL_BAD_CLOSE,  /* no close frame at the end, or not the normal one */
-    CALL_BAD_STATUS, /* the status callback was not answered with 200 or 404 */
+    CALL_BAD_STATUS, /* the status callback was not answered with 200 */
     CALL_FAILURES,
 };
 
@@ -49,10 +50,11 @@ struct campaign_settings {
     bool is_get;
     bool sends_status;
     bool allows_busy;
-    const char *merchant; /* "" for none */
-    uint64_t calls;       /* 0: no limit */
-    uint64_t duration_ms; /* how long new calls are placed; 0: no limit */
-    double rate;          /* new calls a second; 0: no limit */
+    const char *merchant;                            /* "" for none */
+    char tokens[MEDIA_DIALECTS][OPTION_KEY_MAX + 1]; /* requests are signed with them; "" for none */
+    uint64_t calls;                                  /* 0: no limit */
+    uint64_t duration_ms;                            /* how long new calls are placed; 0: no limit */
+    double rate;                                     /* new calls a second; 0: no limit */
     uint64_t concurrent;
     uint64_t call_ms;
     uint64_t gap_ms; /* from the end of a call until another one takes its place */
@@ -73,8 +75,7 @@ struct tally {
     uint64_t frames_reordered;
     uint64_t frames_corrupt;
     uint64_t status_callbacks;
-    uint64_t status_absent; /* answered with 404 */
-    uint64_t late_ms;       /* the most that frames were behind their time when sent */
+    uint64_t late_ms; /* the most that frames were behind their time when sent */
     uint64_t active_max;
     struct histogram latency_us;
     struct histogram setup_us; /* from the webhook to the open stream */

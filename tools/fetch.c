@@ -117,6 +117,10 @@ static void fetch_write(struct strbuf *text, const struct fetch_request *request
 {
     strbuf_printf(text, "%s %s HTTP/1.1\r\nHost: %s:%u\r\nConnection: close\r\n", request->method,
                   request->path, request->url->host, request->url->port);
+    if (request->api_key)
+        strbuf_printf(text, "Authorization: Bearer %s\r\n", request->api_key);
+    if (request->headers)
+        strbuf_append_str(text, request->headers);
     if (request->body.len > 0)
         strbuf_printf(text, "Content-Type: %s\r\nContent-Length: %zu\r\n", request->content_type,
                       request->body.len);
@@ -132,7 +136,7 @@ int fetch_start(struct net *net, const struct fetch_request *request, fetch_fn f
 
     if (!fetch)
         return -ENOMEM;
-    strbuf_init(&fetch->request, NULL, request->body.len + URL_PATH_MAX + 1024);
+    strbuf_init(&fetch->request, NULL, request->body.len + URL_PATH_MAX + FETCH_HEADERS_MAX);
     strbuf_init(&fetch->body, NULL, FETCH_BODY_MAX);
     strbuf_append_str(&fetch->body, "");
     fetch_write(&fetch->request, request);

@@ -7,7 +7,7 @@
 #include "link.h"
 #include "url.h"
 
-enum { FETCH_BODY_MAX = 256 * 1024 };
+enum { FETCH_BODY_MAX = 256 * 1024, FETCH_HEADERS_MAX = 4096 };
 
 struct fetch;
 
@@ -19,6 +19,8 @@ struct fetch_request {
     const struct sockaddr *address;
     const struct url *url; /* its host goes into the request; its path is not used */
     const char *path;
+    const char *api_key;      /* sent as a bearer; NULL: none */
+    const char *headers;      /* more lines, each with its end; NULL: none */
     const char *content_type; /* of the body, if there is one */
     struct slice body;
     uint64_t timeout_ms;

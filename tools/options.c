@@ -38,6 +38,23 @@ uint64_t option_seconds(const char *name, const char *text, double max)
     return (uint64_t)llround(value * 1000);
 }
 
+const char *option_key_file(const char *name, const char *path)
+{
+    static char key[OPTION_KEY_MAX + 2];
+    FILE *file = fopen(path, "re");
+    size_t len;
+
+    if (!file)
+        option_bad(name, "that file cannot be opened");
+    len = fread(key, 1, sizeof(key) - 1, file);
+    (void)fclose(file);
+    key[len] = '\0';
+    key[strcspn(key, "\r\n")] = '\0';
+    if (key[0] == '\0' || strlen(key) > OPTION_KEY_MAX)
+        option_bad(name, "that file has no key of at most 1024 characters");
+    return key;
+}
+
 void option_url(const char *name, const char *text, struct url *ret_url)
 {
     if (url_parse(slice_of(text), ret_url) != 0)

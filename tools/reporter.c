@@ -34,6 +34,7 @@ static int report_send(struct agent *agent, const char *method, const char *path
         .address = (const struct sockaddr *)&fleet->router_address,
         .url = &fleet->settings.router,
         .path = path,
+        .api_key = fleet->settings.api_key,
         .content_type = "application/json",
         .body = body ? strbuf_slice(body) : (struct slice){"", 0},
         .timeout_ms = AGENT_TIMEOUT_MS,

@@ -78,6 +78,8 @@ int api_new(const struct api_settings *settings, struct store *store, struct met
     if (err == 0)
         err = rate_new(settings->rate_limit ? settings->rate_limit : "", &api->rate);
     if (err == 0)
+        err = over_new(&api->over);
+    if (err == 0)
         err = instruments_new(metrics, &api->instruments);
     if (err == 0)
         err = gauges_new(metrics, &api->gauges);
@@ -97,6 +99,7 @@ struct api *api_free(struct api *api)
         return NULL;
     secrets_free(api->secrets);
     ws_url_free(api->ws_url);
+    over_free(api->over);
     rate_free(api->rate);
     instruments_free(api->instruments);
     gauges_free(api->gauges);

@@ -11,6 +11,7 @@
 #include "api/events.h"
 #include "api/gauges.h"
 #include "api/instruments.h"
+#include "api/over.h"
 #include "api/rate.h"
 #include "api/secrets.h"
 #include "api/ws_url.h"
@@ -34,9 +35,10 @@ struct api {
     struct gauges *gauges;
     struct watchers *watchers;
     struct ws_url *ws_url;
-    struct rate *rate;          /* NULL: no limit */
-    uint64_t limited;           /* requests refused since the last line about them */
-    uint64_t limited_logged_ms; /* clock_elapsed_ms; 0: never */
+    struct over *over;
+    struct rate *rate;                            /* NULL: no limit */
+    uint64_t limited;                             /* requests refused since the last line about them */
+    uint64_t limited_logged_ms;                   /* clock_elapsed_ms; 0: never */
     struct secrets *secrets;                      /* never NULL, but replaced: not to be kept beyond a call */
     struct http_server *servers[API_SERVERS_MAX]; /* borrowed; not looked at once we are stopping */
     const char *server_names[API_SERVERS_MAX];

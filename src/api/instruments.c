@@ -64,6 +64,7 @@ static const char *const refusal_names[WEBHOOK_REFUSALS] = {
     [WEBHOOK_UNSIGNED] = "unsigned",
     [WEBHOOK_WRONG] = "wrong",
     [WEBHOOK_UNVERIFIABLE] = "unverifiable",
+    [WEBHOOK_REPLAYED] = "replayed",
 };
 
 static bool instruments_add_webhooks(struct instruments *instruments, struct metrics *metrics)

@@ -34,6 +34,7 @@ enum webhook_refusal {
     WEBHOOK_UNSIGNED,     /* no signature, nonce or token */
     WEBHOOK_WRONG,        /* one that does not fit */
     WEBHOOK_UNVERIFIABLE, /* what nobody can have signed: no host, a NUL in a field, too many fields */
+    WEBHOOK_REPLAYED,     /* its call is over */
     WEBHOOK_REFUSALS,
 };
 

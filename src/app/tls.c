@@ -33,7 +33,7 @@ int app_new_tls(uv_loop_t *loop, const struct settings *settings, struct metrics
         .write_timeout_ms = settings->http_write_timeout_ms,
         .patience_ms = settings->gateway_idle_timeout_ms,
         /* Those of the gateway are no connections of the HTTP server any more, but they are still here. */
-        .max_connections = (size_t)(settings->max_connections + settings->gateway_max),
+        .max_connections = (size_t)(settings->max_connections + settings->gateway_max) + HTTP_RESERVE_MAX,
         .accepted = app_adopt,
         .arg = http,
     };

@@ -36,6 +36,7 @@ struct settings {
     /* HTTP */
     uint16_t http_port;
     uint16_t metrics_port;
+    uint16_t tls_port; /* of the group Security */
     uint64_t http_read_timeout_ms;
     uint64_t http_write_timeout_ms;
     uint64_t http_idle_timeout_ms;
@@ -103,7 +104,6 @@ struct settings {
     /* Security */
     const char *tls_cert_file;
     const char *tls_key_file;
-    uint16_t tls_port;
     const char *api_key;
     const char *twilio_auth_token;
     const char *plivo_auth_token;

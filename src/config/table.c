@@ -40,7 +40,9 @@ const struct setting config_table[] = {
      .fallback = "30s", LIMITS(0, HOUR),
      .help = "How long requests in flight and connections of the gateway may take to finish after SIGTERM."},
     {"MAX_CONNECTIONS", group_http, SETTING_UINT, FIELD(max_connections), .fallback = "10000",
-     LIMITS(1, 1000000), .help = "Connections open at once; more get 503 and are closed."},
+     LIMITS(1, 1000000),
+     .help =
+         "Connections open at once; more get 503 and are closed, but /health and /ready are still answered."},
 
     /* Store */
     {"DATA_DIR", group_store, SETTING_STRING, FIELD(data_dir), .fallback = "./data", LIMITS(1, 4000),
@@ -208,20 +210,23 @@ const struct setting config_table[] = {
      .help = "Where API and gateway listen with TLS, beside HTTP_PORT. 0 picks a free port and logs it."},
     {"API_KEY", group_security, SETTING_STRING, .is_secret = true, FIELD(api_key), .fallback = "",
      LIMITS(0, 16 * 1025),
-     .help = "What clients of /api/v1 must send as `Authorization: Bearer`, but for the health routes and the "
-             "webhooks of providers. Several keys are separated by commas: up to 16 of 1 to 1024 printable "
-             "ASCII characters. Unset: anybody may use the API."},
+     .help =
+         "What clients of /api/v1 must send as `Authorization: Bearer`, but for the health routes and the "
+         "webhooks of providers. Several keys are separated by commas: up to 16 of 1 to 1024 printable "
+         "ASCII characters. Unset: anybody may use the API."},
     {"TWILIO_AUTH_TOKEN", group_security, SETTING_STRING, .is_secret = true, FIELD(twilio_auth_token),
      .fallback = "", LIMITS(0, 16 * 1025),
-     .help = "The account's auth token: Twilio's webhooks must be signed with it, else 403. Several, separated "
-             "by commas: any may have signed. Unset: anybody may send webhooks."},
+     .help =
+         "The account's auth token: Twilio's webhooks must be signed with it, else 403. Several, separated "
+         "by commas: any may have signed. Unset: anybody may send webhooks."},
     {"PLIVO_AUTH_TOKEN", group_security, SETTING_STRING, .is_secret = true, FIELD(plivo_auth_token),
      .fallback = "", LIMITS(0, 16 * 1025), .help = "The same for Plivo's webhooks (signature V3)."},
     {"EXOTEL_TOKEN", group_security, SETTING_STRING, .is_secret = true, FIELD(exotel_token), .fallback = "",
      LIMITS(0, 16 * 1025),
-     .help = "Exotel signs nothing: its webhooks must carry this, as `?token=` in the URL or as Basic "
-             "authentication (`user:password`, or the password alone), else 403. Several, separated by commas. "
-             "Unset: anybody may send webhooks."},
+     .help =
+         "Exotel signs nothing: its webhooks must carry this, as `?token=` in the URL or as Basic "
+         "authentication (`user:password`, or the password alone), else 403. Several, separated by commas. "
+         "Unset: anybody may send webhooks."},
     {"PUBLIC_BASE_URL", group_security, SETTING_URL, FIELD(public_base_url), .fallback = "", LIMITS(0, 1024),
      .choices = "http|https",
      .help = "How providers reach this router, with the path that a proxy takes off, if any; part of what "
@@ -231,8 +236,10 @@ const struct setting config_table[] = {
      .help = "Proxies whose X-Forwarded-For, -Proto and -Host are believed: addresses and blocks, as "
              "`10.0.0.0/8,2001:db8::/32`. Unset: nobody's."},
     {"RATE_LIMIT", group_security, SETTING_STRING, FIELD(rate_limit), .fallback = "", LIMITS(0, 32),
-     .help = "How many calls one client address may ask pods for: `10/s`, `600/m` or `3600/h`, and as many at "
-             "once; then 429. Providers send all their calls from a few addresses. Unset: no limit."},
+     .help =
+         "How many calls one client address may ask pods for: `10/s`, `600/m` or `3600/h`, and as many at "
+         "once; then 429, on which a provider goes to its fallback URL. Providers send all their calls from "
+         "a few addresses; behind a proxy set TRUSTED_PROXIES. Unset: no limit."},
 
     /* Logging */
     {"LOG_LEVEL", group_log, SETTING_ENUM, FIELD(log_level), .fallback = "info",

@@ -47,8 +47,8 @@ static int gateway_take_secret(struct gateway *gateway, const char *secret)
 
     if (count < 0)
         return count;
-    memset(gateway->secret_text, 0, sizeof(gateway->secret_text)); /* an old one may be longer */
-    memcpy(gateway->secret_text, secret, strlen(secret) + 1);
+    memset(gateway->secret_text, 0, sizeof(gateway->secret_text)); /* a shorter one leaves nothing behind */
+    memcpy(gateway->secret_text, secret, strlen(secret));
     gateway->secret_count = (size_t)split_secret(gateway->secret_text, gateway->secrets);
     return 0;
 }

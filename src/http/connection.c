@@ -325,6 +325,7 @@ static void connection_settle(struct http_connection *connection, bool header_wa
 static void connection_process(struct http_connection *connection)
 {
     bool header_was_done = connection->request && connection->request->header_done;
+    unsigned answered = 0;
 
     assert(!connection->is_processing);
     connection->is_processing = true;
@@ -354,8 +355,14 @@ static void connection_process(struct http_connection *connection)
         connection->is_processing = false;
         if (!connection_finish(connection))
             return;
-        connection->is_processing = true;
         connection->wait = WAIT_NONE; /* the next request, if its start is here already, gets its full time */
+        /* A client that sends many requests ahead must not keep the others waiting until all are answered. */
+        if (++answered == CONNECTION_AHEAD_MAX && connection->parsed < connection->len) {
+            connection_await(connection, WAIT_NONE);
+            server_make_ready(connection->server, connection);
+            return;
+        }
+        connection->is_processing = true;
     }
     connection->is_processing = false;
     if (!connection->is_closing)

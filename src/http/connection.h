@@ -62,6 +62,7 @@ enum {
     CONNECTION_BUFFER = 4096, /* what the server's pool holds; larger requests get their own */
     CONNECTION_BUFFER_MAX = HTTP_HEADER_MAX + HTTP_BODY_MAX + 8192,
     CONNECTION_DISCARD_MAX = 4 * 1024 * 1024,
+    CONNECTION_AHEAD_MAX = 4, /* requests of one connection that are answered in one turn of the loop */
 };
 
 /*

@@ -26,6 +26,7 @@ struct http_request *http_request_get(struct http_connection *connection)
     request->state = REQUEST_READING;
     request->started_ns = clock_elapsed_ns();
     request->step = PARSE_START;
+    request->method = 0;
     request->has_method = false;
     request->is_http_1_0 = false;
     request->header_done = false;

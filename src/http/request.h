@@ -83,7 +83,7 @@ struct http_request {
     bool has_retry_after;
     struct strbuf extra; /* headers of the handler, in the arena */
     uv_write_t write;
-    size_t unsent; /* size of the answer while it waits for the client; counted by the server */
+    size_t unsent; /* its memory while the answer waits for the client; counted by the server */
 
     void (*on_close)(void *arg);
     void *on_close_arg;

@@ -106,16 +106,16 @@ bool reserve_admits(struct http_connection *connection)
 {
     struct http_server *server = connection->server;
     struct http_request *request = connection->request;
-    const char *method = llhttp_method_name((llhttp_method_t)request->method);
     struct router_match match = {0};
+    enum router_method method;
     struct slice path;
 
     if (!connection->is_over_limit || !request->header_done)
         return true;
+    method = router_method_of(llhttp_method_name((llhttp_method_t)request->method));
     path = http_request_path(request);
     if (path.len > 0 && path.data[0] == '/' &&
-        router_find(&server->router, router_method_of(method), path, &request->arena, &match) == 0 &&
-        match.resource->is_vital)
+        router_find(&server->router, method, path, &request->arena, &match) == 0 && match.resource->is_vital)
         return true;
     server->refused++;
     http_refuse(request, 503, too_many);

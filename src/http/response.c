@@ -236,7 +236,7 @@ static void response_wait(struct http_request *request, size_t head_len, struct 
         return;
     }
     request->state = REQUEST_WRITING;
-    request->unsent = head_len + body.len;
+    request->unsent = request->arena.used; /* all of it stays until the client has read the last byte */
     connection->server->unsent += request->unsent;
     connection_await(connection, WAIT_WRITE);
     response_bound_unsent(connection->server);

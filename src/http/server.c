@@ -16,6 +16,9 @@ enum {
     SERVER_TICK_MIN_MS = 10,
     SERVER_TICK_MAX_MS = 250,
     SERVER_ACCEPT_LOG_MS = 1000,
+    /* What is done in one turn of the loop when thousands come, or go, at once: others want their turn. */
+    SERVER_ACCEPT_MAX = 32,
+    SERVER_EXPIRE_MAX = 32,
 };
 
 static void server_choose_prefix(struct http_server *server)
@@ -156,10 +159,16 @@ void server_refresh_date(struct http_server *server)
     server->date_until_ms = now_ms + 1000 - wall_ms % 1000;
 }
 
+static void server_accept_one(struct http_server *server);
+
 static void server_run_ready(uv_idle_t *idle)
 {
     struct http_server *server = idle->data;
     struct list batch;
+
+    server->accepted = 0;
+    if (server->is_accept_put_off)
+        server_accept_one(server);
 
     /* Who becomes ready meanwhile waits for the next turn, so that one client cannot hold the loop. */
     list_init(&batch);
@@ -175,39 +184,50 @@ static void server_run_ready(uv_idle_t *idle)
         list_remove(link);
         connection_resume(LIST_ENTRY(link, struct http_connection, ready_link));
     }
-    if (list_is_empty(&server->ready) && !uv_is_closing((uv_handle_t *)idle))
+    if (list_is_empty(&server->ready) && !server->is_accept_put_off && !uv_is_closing((uv_handle_t *)idle))
         (void)uv_idle_stop(idle);
+}
+
+static void server_want_turn(struct http_server *server)
+{
+    if (!uv_is_active((uv_handle_t *)&server->idle))
+        (void)uv_idle_start(&server->idle, server_run_ready);
 }
 
 void server_make_ready(struct http_server *server, struct http_connection *connection)
 {
     list_remove(&connection->ready_link);
     list_append(&server->ready, &connection->ready_link);
-    if (!uv_is_active((uv_handle_t *)&server->idle))
-        (void)uv_idle_start(&server->idle, server_run_ready);
+    server_want_turn(server);
 }
 
-static void server_accept_one(struct http_server *server);
+/* Returns whether there are more. */
+static bool server_expire_some(struct http_server *server, struct list *waiting)
+{
+    for (unsigned i = 0; !list_is_empty(waiting); i++) {
+        struct http_connection *first = LIST_ENTRY(waiting->next, struct http_connection, wait_link);
+
+        if (first->deadline_ms > uv_now(server->loop))
+            break;
+        if (i == SERVER_EXPIRE_MAX)
+            return true;
+        connection_expire(first);
+    }
+    return false;
+}
 
 static void server_tick(uv_timer_t *timer)
 {
     struct http_server *server = timer->data;
-    uint64_t now_ms = uv_now(server->loop);
+    bool has_more = false;
 
     if (server->is_accept_pending)
         server_accept_one(server);
-    for (unsigned i = 0; i < WAIT_COUNT; i++) {
-        struct list *waiting = &server->waiting[i];
-
-        while (!list_is_empty(waiting)) {
-            struct http_connection *first = LIST_ENTRY(waiting->next, struct http_connection, wait_link);
-
-            if (first->deadline_ms > now_ms)
-                break;
-            connection_expire(first);
-        }
-    }
-    if (list_is_empty(&server->all) && !server->is_accept_pending)
+    for (unsigned i = 0; i < WAIT_COUNT; i++)
+        has_more |= server_expire_some(server, &server->waiting[i]);
+    if (has_more)
+        (void)uv_timer_start(timer, server_tick, 1, server->tick_ms);
+    else if (list_is_empty(&server->all) && !server->is_accept_pending)
         (void)uv_timer_stop(timer);
 }
 
@@ -259,6 +279,7 @@ static void server_accept_one(struct http_server *server)
     uv_tcp_t *tcp = malloc(sizeof(*tcp));
 
     server->is_accept_pending = !tcp;
+    server->is_accept_put_off = false;
     server_start_ticking(server);
     if (!tcp)
         return; /* libuv holds the socket; the timer tries again */
@@ -304,7 +325,11 @@ static void server_incoming(uv_stream_t *listener, int status)
     uint64_t now_ms = uv_now(server->loop);
 
     if (status == 0) {
-        server_accept_one(server);
+        server_want_turn(server);
+        /* Otherwise libuv holds it, and takes no other until it has been accepted. */
+        server->is_accept_put_off = server->accepted++ >= SERVER_ACCEPT_MAX;
+        if (!server->is_accept_put_off)
+            server_accept_one(server);
         return;
     }
     /*
@@ -384,6 +409,7 @@ static void server_stop_listening(struct http_server *server)
         uv_close((uv_handle_t *)&server->listener, server_handle_closed);
     server->is_listening = false;
     server->is_accept_pending = false;
+    server->is_accept_put_off = false;
 }
 
 void http_server_leave(struct http_server *server)

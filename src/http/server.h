@@ -52,9 +52,11 @@ struct http_server {
     uv_idle_t idle;   /* runs while somebody is ready */
     bool has_listener;
     bool is_listening;
-    bool is_accept_pending;
-    bool is_leaving;  /* every answer is the last one of its connection */
-    bool is_draining; /* and idle connections are closed */
+    bool is_accept_pending; /* libuv holds a connection: there was no memory, */
+    bool is_accept_put_off; /* or others had to have their turn first */
+    unsigned accepted;      /* in this turn of the loop */
+    bool is_leaving;        /* every answer is the last one of its connection */
+    bool is_draining;       /* and idle connections are closed */
     bool is_closing;
     uint16_t port;
     uint64_t last_accept_error_ms;

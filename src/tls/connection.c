@@ -275,7 +275,7 @@ static int connection_move_in(struct tls_connection *connection)
 /*
  * The inner side has closed while the client had not taken everything: who does not read gets as long as the
  * settings say since it last did, and nobody can stretch that for ever. If it has not read for so long
- * already, that is why the inner side has closed, and there is nothing to wait for.
+ * already, that is why the inner side has closed, and the next tick ends it.
  */
 static void connection_set_ending(struct tls_connection *connection)
 {
@@ -316,7 +316,6 @@ static bool connection_poll(struct tls_connection *connection)
 /* Moves what can be moved, and settles what is waited for next. */
 static void connection_move(struct tls_connection *connection)
 {
-    struct tls_server *server = connection->server;
     bool is_done;
 
     /* In this order: what is found out on the way in decides what is to be done on the way out. */
@@ -329,11 +328,7 @@ static void connection_move(struct tls_connection *connection)
         tls_connection_close(connection);
         return;
     }
-    if (!connection->inner_is_gone || connection->client_is_shut)
-        return;
-    if (uv_now(server->loop) - connection->moved_ms >= server->settings.write_timeout_ms)
-        tls_connection_close(connection);
-    else
+    if (connection->inner_is_gone && !connection->client_is_shut)
         connection_set_ending(connection);
 }
 

@@ -275,7 +275,7 @@ int tls_server_listen(struct tls_server *server, uint16_t port)
         err = -errno;
     if (err == 0)
         err = uv_poll_init(server->loop, &server->listener, server->fd);
-    if (err < 0) {
+    if (err != 0) {
         if (server->fd >= 0)
             (void)close(server->fd);
         server->fd = -1;

@@ -58,6 +58,7 @@ class Server:
                 self.process.send_signal(signal.SIGTERM)
         _, errors = self.process.communicate(timeout=PATIENCE)
         assert self.process.returncode == 0, errors.decode()
+        return errors.decode()
 
 
 class Answer:
@@ -1021,8 +1022,8 @@ def test_large_requests_are_bounded_all_together(make_server):
 
 
 def test_answers_that_are_not_read_are_bounded_all_together(make_server):
-    server = make_server()
-    clients = [server.connect(receive_buffer=4096) for _ in range(20)]
+    server = make_server(write_ms=60000)
+    clients = [server.connect() for _ in range(20)]
     for client in clients:
         client.send(request("GET", "/large?bytes=8000000"))
         client.head()
@@ -1055,6 +1056,7 @@ def test_running_out_of_descriptors_does_not_stop_or_spin(make_server):
             return False
 
     wait_for(answers)
+    assert server.stop().count("descriptors are nearly used up: more connections are refused") == 1
 
 
 def test_idle_connections_cost_little_memory(make_server):

@@ -273,16 +273,27 @@ def test_provider_sim_says_why_a_call_failed(start_agents):
 
 
 @pytest.mark.parametrize("method", ["GET", "POST"])
-def test_calls_by_webhook_are_answered_and_released(start_router, start_agents, method):
-    router = start_router()
-    agents = start_agents("--router", router.url, "--release")
+def test_calls_by_webhook_are_answered_and_released(start_router, start_agents, tmp_path, method):
+    tokens = {name: f"the-token-of-{name}" for name in ("twilio", "plivo", "exotel")}
+    settings = {"twilio": "TWILIO_AUTH_TOKEN", "plivo": "PLIVO_AUTH_TOKEN", "exotel": "EXOTEL_TOKEN"}
+    router = start_router({settings[name]: token for name, token in tokens.items()})
+    agents = start_agents()
+    files = []
+    for name, token in tokens.items():
+        (tmp_path / name).write_text(token + "\n")
+        files += [f"--{name}-token-file", tmp_path / name]
     # The streams are opened at the agent itself: the gateway has tests of its own.
-    direct = ("--connect-to", agents.addresses["voice-agent-0"], "--router", router.url)
-    status, summary = provide(*direct, "--method", method, "--calls", 6, "--concurrent", 3, "--seconds", 0.2)
+    ask = ("--connect-to", agents.addresses["voice-agent-0"], "--router", router.url, "--merchant", "m-1")
+    ask += ("--method", method, "--calls", 6, "--concurrent", 3, "--seconds", 0.2)
+    status, summary = provide(*ask, *files)
     assert status == 0, summary
     assert summary["completed"] == summary["status_callbacks"] == 6
-    wait_until(lambda: router.get("/api/v1/status").json()["active_calls"] == 0, "all calls are released")
+    assert router.get("/api/v1/status").json()["active_calls"] == 0
     assert len(router.log_lines("call allocated")) == 6
+    assert [line["reason"] for line in router.log_lines("call released")] == 6 * ["status callback"]
+
+    status, summary = provide(*ask)
+    assert (status, summary["failures"]) == (1, {"answer not understood": 6})
 
 
 @pytest.mark.parametrize("provider", ["twilio", "plivo", "exotel"])
@@ -295,9 +306,14 @@ def test_a_call_that_gets_no_pod_is_busy(start_router, provider):
     assert (status, summary["busy"]) == (0, 1)
 
 
-def test_agents_register_heartbeat_and_leave(start_router, start_agents):
-    router = start_router({"POD_SOURCE": "api", "STATIC_PODS": None})
-    agents = start_agents("--agents", "3", "--router", router.url, "--register", "--heartbeat", "0.1")
+@pytest.mark.parametrize("key", [None, "the-key-of-the-agents"])
+def test_agents_register_heartbeat_and_leave(start_router, start_agents, tmp_path, key):
+    router = start_router({"POD_SOURCE": "api", "STATIC_PODS": None, "API_KEY": key})
+    options = ["--agents", "3", "--router", router.url, "--register", "--heartbeat", "0.1"]
+    if key:
+        (tmp_path / "key").write_text(key + "\n")
+        options += ["--api-key-file", str(tmp_path / "key")]
+    agents = start_agents(*options)
 
     def pods():
         return {pod["pod_name"]: pod for pod in router.get("/api/v1/pods").json()["pods"]}
@@ -325,6 +341,8 @@ def test_agents_register_heartbeat_and_leave(start_router, start_agents):
         ("agent-sim", "--mode", "dance"),
         ("agent-sim", "--register"),
         ("agent-sim", "--host", "nowhere"),
+        ("agent-sim", "--api-key-file", "/nowhere"),
+        ("agent-sim", "--api-key-file", "/dev/null"),
         ("provider-sim", "--calls", "many"),
         ("provider-sim", "--provider", "pigeon"),
         ("provider-sim", "--ws-url", "ftp://x"),

@@ -47,7 +47,9 @@ static size_t client_piece(unsigned *random, size_t left, unsigned pieces)
 {
     size_t len;
 
-    if (*random == 0 || pieces >= PIECES_MAX)
+    if (*random == CLIENT_BYTES)
+        return 1;
+    if (*random == CLIENT_WHOLE || pieces >= PIECES_MAX)
         return left;
     *random = *random * 1103515245 + 12345;
     len = 1 + (*random >> 16) % ((*random >> 8) % 3 ? 7 : 499);

@@ -10,7 +10,11 @@
 #include "base/strbuf.h"
 #include "http/http.h"
 
-enum { CLIENT_ANSWER_MAX = 16 * 1024 * 1024 };
+enum {
+    CLIENT_ANSWER_MAX = 16 * 1024 * 1024,
+    CLIENT_WHOLE = 0,
+    CLIENT_BYTES = 1,
+};
 
 struct client {
     uv_loop_t *loop;
@@ -22,8 +26,9 @@ struct client {
 };
 
 /*
- * One connection from its start to its end. `cut` 0: everything is sent at once; else in pieces whose lengths
- * it decides. What the server sends is appended to `answer`. Asserts that the connection ends.
+ * One connection from its start to its end. `cut` CLIENT_WHOLE: everything is sent at once; CLIENT_BYTES:
+ * byte by byte; else in pieces whose lengths it decides. What the server sends is appended to `answer`.
+ * Asserts that the connection ends.
  */
 void client_talk(const struct client *client, struct slice data, unsigned cut, struct strbuf *answer);
 

@@ -22,7 +22,7 @@
 #include "store/embedded/record_codec.h"
 
 enum {
-    PARTS_MAX = 32,
+    PARTS_MAX = 16,
     PODS_AT_ONCE = 16,
     ARENA_MAX = 16 * 1024 * 1024,
     DUMP_MAX = 16 * 1024 * 1024,
@@ -331,7 +331,7 @@ static void request(struct slice part)
     }
     strbuf_printf(&sent, "Content-Length: %zu\r\n\r\n", input.size);
     strbuf_append(&sent, (const char *)input.data, input.size);
-    client_talk(&client, strbuf_slice(&sent), 0, &buf);
+    client_talk(&client, strbuf_slice(&sent), CLIENT_WHOLE, &buf);
     left = strbuf_slice(&buf);
     while (client_next(&left, &answer))
         check_answer(&answer);

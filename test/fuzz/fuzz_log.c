@@ -20,6 +20,7 @@
 #include <stdlib.h>
 #include <unistd.h>
 
+#include "../conformance/render.h"
 #include "base/log.h"
 #include "fuzz.h"
 #include "store/embedded/embedded_internal.h"
@@ -28,7 +29,7 @@
 enum {
     STEPS_MAX = 256,
     FILES_BYTES_MAX = 4 * 1024 * 1024,
-    ARENA_MAX = 1024 * 1024,
+    ARENA_MAX = 16 * 1024 * 1024,
     BOOT = 7,
     TIME_MS = 1000000,
 };
@@ -224,6 +225,32 @@ static void write_files(struct input *input)
     strbuf_release(&writer.bytes);
 }
 
+/* Everything that is in it can be shown. */
+static void show(struct core *core)
+{
+    static const enum command_type looks[] = {COMMAND_STATUS, COMMAND_PODS, COMMAND_CALLS, COMMAND_MERCHANTS,
+                                              COMMAND_TIERS};
+    struct result result;
+    struct strbuf buf;
+    struct arena arena;
+
+    arena_init(&arena, ARENA_MAX);
+    strbuf_init(&buf, &arena, ARENA_MAX);
+    for (size_t i = 0; i < ARRAY_LEN(looks); i++) {
+        struct command look = {.type = looks[i]};
+        int rc;
+
+        if (looks[i] == COMMAND_PODS)
+            look.pods.state = -1;
+        rc = core_execute(core, &look, 0, &arena, &result);
+        assert(rc == 0 && result.outcome == OUTCOME_OK);
+        for (size_t j = 0; looks[i] == COMMAND_PODS && j < result.pods.count; j++)
+            assert(result.pods.pods[j].source <= POD_SOURCE_KUBERNETES);
+        render_result(&buf, &look, &result, &arena);
+    }
+    arena_release(&arena);
+}
+
 static struct store *start(void)
 {
     static const struct embedded_settings settings = {
@@ -248,6 +275,7 @@ static struct store *start(void)
         fprintf(stderr, "%s\n", error);
         abort();
     }
+    show(embedded_core(store));
     assert(report.calls == core_call_count(embedded_core(store)));
     assert(report.pods == core_pod_count(embedded_core(store)));
     return store;

@@ -12,6 +12,7 @@
 
 #include "base/json.h"
 #include "base/list.h"
+#include "base/log.h"
 #include "http/form.h"
 #include "http/http.h"
 
@@ -409,5 +410,6 @@ int main(int argc, char **argv)
     assert(server.is_closed);
     rc = uv_loop_close(&server.loop);
     assert(rc == 0);
+    log_flush();
     return 0;
 }

@@ -66,6 +66,62 @@ struct named {
     char name[16];
 };
 
+struct number {
+    struct map_node node;
+    char name[16];
+};
+
+/* The most nodes that one look-up in the map may have to pass. */
+static size_t longest_chain(const struct map *map)
+{
+    size_t longest = 0;
+
+    for (size_t i = 0; i < map->bucket_count; i++) {
+        size_t len = 0;
+
+        for (const struct map_node *node = map->buckets[i]; node; node = node->next)
+            len++;
+        longest = max_u64(longest, len);
+    }
+    return longest;
+}
+
+/* Names that all fall into one bucket of the map `known`, as somebody would choose who knew its secret. */
+static size_t choose_collisions(struct map *known, struct number *numbers, size_t count)
+{
+    size_t found = 0;
+
+    assert_int_equal(map_reserve(known), 0);
+    for (unsigned i = 0; found < count; i++) {
+        struct number *number = &numbers[found];
+
+        snprintf(number->name, sizeof(number->name), "CA%u", i);
+        map_put(known, &number->node, number->name, strlen(number->name));
+        found += (number->node.hash & 1023) == 0;
+        map_remove(known, &number->node);
+    }
+    return found;
+}
+
+static void map__names_that_collide_in_one_do_not_collide_in_another(void **state UNUSED)
+{
+    static struct number numbers[500];
+    struct map known;
+    struct map map;
+
+    map_init(&known);
+    map_init(&map);
+    assert_memory_not_equal(known.secret, map.secret, sizeof(map.secret));
+    (void)choose_collisions(&known, numbers, ARRAY_LEN(numbers));
+    for (size_t i = 0; i < ARRAY_LEN(numbers); i++) {
+        assert_int_equal(map_reserve(&map), 0);
+        map_put(&map, &numbers[i].node, numbers[i].name, strlen(numbers[i].name));
+    }
+    assert_in_range(longest_chain(&map), 1, 20);
+    map_release(&known);
+    map_release(&map);
+}
+
 static void map__finds_what_was_put_until_it_is_removed(void **state UNUSED)
 {
     enum { N = 5000 };
@@ -281,6 +337,7 @@ int main(void)
         cmocka_unit_test(clock__formats_known_times),
         cmocka_unit_test(heap__gives_nodes_in_order_of_time),
         cmocka_unit_test(map__finds_what_was_put_until_it_is_removed),
+        cmocka_unit_test(map__names_that_collide_in_one_do_not_collide_in_another),
         cmocka_unit_test(arena__stops_at_its_ceiling_and_can_be_used_again),
         cmocka_unit_test(strbuf__marks_what_does_not_fit),
         cmocka_unit_test(json__escapes_any_bytes),

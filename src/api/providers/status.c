@@ -80,6 +80,8 @@ static void api_status_callback(struct api *api, struct http_request *request,
         status_ignore(callback, params.error);
         return;
     }
+    if (verify_is_on(api, provider))
+        over_add(api->over, provider->name, callback->call_sid);
     command.release.call_sid = callback->call_sid;
     api_execute(&callback->task, &command);
 }

@@ -76,12 +76,29 @@ static void verify_refuse(struct api *api, struct http_request *request, const s
     http_respond_error(request, 403, errors[reason]);
 }
 
+bool verify_is_on(const struct api *api, const struct provider *provider)
+{
+    return secrets_count(api->secrets, provider->secret) > 0;
+}
+
+void verify_refuse_replay(struct api *api, struct http_request *request, const struct provider *provider,
+                          const char *call_sid)
+{
+    static const char error[] = "the provider has said that this call is over";
+
+    instruments_webhook_refused(api->instruments, provider->name, WEBHOOK_REPLAYED);
+    log_warn("webhook refused", log_str("provider", provider->name), log_str("error", error),
+             log_str("call_sid", call_sid), log_str("peer", http_request_peer(request)),
+             log_str("request_id", http_request_id(request)));
+    http_respond_error(request, 403, error);
+}
+
 bool verify_webhook(struct api *api, struct http_request *request, const struct provider *provider)
 {
     struct strbuf url;
     int err;
 
-    if (secrets_count(api->secrets, provider->secret) == 0)
+    if (!verify_is_on(api, provider))
         return true;
     strbuf_init(&url, http_request_arena(request), SIGNATURE_URL_MAX);
     verify_write_url(api, request, &url);

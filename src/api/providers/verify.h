@@ -15,6 +15,13 @@
 bool verify_webhook(struct api *api, struct http_request *request,
                     const struct provider *provider) MUST_CHECK;
 
+/* Has somebody set the provider's token? */
+bool verify_is_on(const struct api *api, const struct provider *provider);
+
+/* Answers with 403, counts and logs: whoever sends it again was not asked by the provider. See over.h. */
+void verify_refuse_replay(struct api *api, struct http_request *request, const struct provider *provider,
+                          const char *call_sid);
+
 /* For the providers' checks: the tokens of that kind, and what the signature is about. Both borrow. */
 void verify_read(const struct http_request *request, const struct secrets *secrets, enum secret_kind kind,
                  struct slice url, struct signature_tokens *ret_tokens, struct signed_request *ret_request);

@@ -115,6 +115,8 @@ static void api_webhook(struct api *api, struct http_request *request, const str
     allocation_read(allocation, &params);
     if (params.error)
         webhook_refuse(allocation, params.error);
+    else if (verify_is_on(api, provider) && over_has(api->over, provider->name, allocation->call_sid))
+        verify_refuse_replay(api, request, provider, allocation->call_sid);
     else
         allocation_start(allocation);
 }

@@ -1,0 +1,14 @@
+/*
+ * descriptors.h - how many files and sockets the process may open, and how many it may need.
+ */
+#ifndef APP_DESCRIPTORS_H
+#define APP_DESCRIPTORS_H
+
+#include "config/config.h"
+
+enum { METRICS_CONNECTIONS_MAX = 100 };
+
+/* Raises the limit as far as it goes, and warns if that is not enough for the settings. */
+void app_raise_descriptors(const struct settings *settings);
+
+#endif

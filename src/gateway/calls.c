@@ -32,10 +32,11 @@ struct held_call {
     unsigned open;
     unsigned tries;
     bool was_open;
-    bool is_unknown;    /* to the store; said once */
-    bool has_come_back; /* while the store was being asked */
-    uint64_t expires_at_ms;
-    uint64_t deadline_ms; /* uv_now */
+    bool is_unknown;           /* to the store; said once */
+    bool has_come_back;        /* while the store was being asked */
+    uint64_t renewed_until_ms; /* by us; 0: not yet */
+    uint64_t expires_at_ms;    /* when its last connection had closed; 0: not known yet */
+    uint64_t deadline_ms;      /* uv_now */
     struct ask ask;
     struct arena arena;
     char call_sid[CALL_SID_MAX + 1];
@@ -83,10 +84,24 @@ static void calls_renew_due(struct calls *calls);
 
 static void calls_await_renewal(struct calls *calls, uint64_t delay_ms);
 
-static void calls_note_unknown(struct calls *calls, const char *call_sid)
+static struct held_call *calls_find(const struct calls *calls, const char *call_sid)
 {
     struct map_node *node = map_get(&calls->by_sid, call_sid, strlen(call_sid));
-    struct held_call *call = node ? CONTAINER_OF(node, struct held_call, node) : NULL;
+
+    return node ? CONTAINER_OF(node, struct held_call, node) : NULL;
+}
+
+static void calls_note_renewed(struct calls *calls, const char *call_sid, uint64_t until_ms)
+{
+    struct held_call *call = calls_find(calls, call_sid);
+
+    if (call)
+        call->renewed_until_ms = until_ms;
+}
+
+static void calls_note_unknown(struct calls *calls, const char *call_sid)
+{
+    struct held_call *call = calls_find(calls, call_sid);
 
     /* It was released, or the store has lost it; its agent's heartbeat may bring it back. */
     if (!call || call->is_unknown || call->open == 0)
@@ -100,6 +115,8 @@ static void calls_renewed(void *arg, int err, const struct result *result)
     struct calls *calls = arg;
 
     if (err == 0 && result->outcome == OUTCOME_OK) {
+        for (size_t i = 0; i < result->renew.renewed.count; i++)
+            calls_note_renewed(calls, result->renew.renewed.names[i], result->renew.expires_at_ms);
         for (size_t i = 0; i < result->renew.unknown.count; i++)
             calls_note_unknown(calls, result->renew.unknown.names[i]);
     } else {
@@ -264,7 +281,10 @@ static bool call_has_come_back(struct held_call *call)
         return true;
     }
     if (call->has_come_back) {
-        call_look(call);
+        if (call->calls->is_leaving)
+            call_forget(call); /* it was cut: it may come back to another router */
+        else
+            call_look(call);
         return true;
     }
     return false;
@@ -280,7 +300,11 @@ static void call_checked(void *arg, int err, const struct result *result)
         call_try_again(call, err);
     } else if (result->outcome != OUTCOME_OK) {
         call_forget(call);
-    } else if (call->expires_at_ms > 0 && result->call.call.expires_at_ms != call->expires_at_ms) {
+    } else if (call->expires_at_ms == 0) {
+        /* Only now is there something to compare with. */
+        call->expires_at_ms = result->call.call.expires_at_ms;
+        call_wait(call, call->calls->settings.release_grace_ms);
+    } else if (result->call.call.expires_at_ms != call->expires_at_ms) {
         log_info("call not released: somebody else keeps it alive", log_str("call_sid", call->call_sid),
                  log_str("pod", result->call.call.pod));
         call_forget(call);
@@ -312,7 +336,8 @@ static void call_looked(void *arg, int err, const struct result *result)
         call_forget(call); /* released by its agent or by the provider's callback */
         return;
     }
-    call->expires_at_ms = err == 0 ? result->call.call.expires_at_ms : 0;
+    /* Without an answer there is our own last renewal: who has renewed it since may be another router. */
+    call->expires_at_ms = err == 0 ? result->call.call.expires_at_ms : call->renewed_until_ms;
     call_wait(call, call->calls->settings.release_grace_ms);
 }
 
@@ -322,7 +347,7 @@ static void call_look(struct held_call *call)
 
     call->phase = CALL_LOOKING;
     call->has_come_back = false;
-    call->expires_at_ms = 0;
+    call->expires_at_ms = call->renewed_until_ms;
     if (call_ask(call, &command, call_looked) < 0)
         call_wait(call, call->calls->settings.release_grace_ms);
 }
@@ -346,17 +371,14 @@ static void calls_look_at_waiting(uv_timer_t *timer)
 
 enum call_contact calls_contact(const struct calls *calls, const char *call_sid)
 {
-    const struct map_node *node = map_get(&calls->by_sid, call_sid, strlen(call_sid));
+    const struct held_call *call = calls_find(calls, call_sid);
 
-    if (!node)
-        return CALL_NOT_SEEN;
-    return CONTAINER_OF(node, const struct held_call, node)->holds > 0 ? CALL_CONNECTED : CALL_LEFT;
+    return !call ? CALL_NOT_SEEN : call->holds > 0 ? CALL_CONNECTED : CALL_LEFT;
 }
 
 int calls_hold(struct calls *calls, const char *call_sid, struct held_call **ret_call)
 {
-    struct map_node *node = map_get(&calls->by_sid, call_sid, strlen(call_sid));
-    struct held_call *call = node ? CONTAINER_OF(node, struct held_call, node) : NULL;
+    struct held_call *call = calls_find(calls, call_sid);
 
     if (call && call->phase == CALL_RELEASING)
         return -EALREADY;
@@ -396,11 +418,6 @@ void calls_opened(struct held_call *call)
     list_remove(&call->due_link);
     list_append(&calls->due, &call->due_link);
     calls_renew_due(calls);
-}
-
-bool calls_is_open(const struct held_call *call)
-{
-    return call->open > 0;
 }
 
 void calls_drop(struct held_call *call, bool was_open)

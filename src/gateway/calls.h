@@ -39,9 +39,6 @@ int calls_hold(struct calls *calls, const char *call_sid, struct held_call **ret
 /* The connection is open: renews the lease, now and from now on. At most once for each hold. */
 void calls_opened(struct held_call *call);
 
-/* Does it have connections that are open? */
-bool calls_is_open(const struct held_call *call);
-
 /* The connection has closed, or was never opened. A call of which none was ever open is not released. */
 void calls_drop(struct held_call *call, bool was_open);
 

@@ -76,7 +76,7 @@ static void probe_connected(void *arg, int err, uv_tcp_t *tcp)
     probe->connecting = NULL;
     if (tcp)
         uv_close((uv_handle_t *)tcp, probe_socket_closed);
-    if (err == 0 || err == -ECANCELED) {
+    if (err == 0 || err == -ECANCELED || connect_failed_here(err)) {
         probe_end(probe);
         return;
     }

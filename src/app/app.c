@@ -356,7 +356,8 @@ static int app_new_servers(struct app *app)
 static int app_new_gateway(struct app *app)
 {
     const struct settings *settings = app->settings;
-    const struct gateway_settings gateway = {
+    struct store_health health;
+    struct gateway_settings gateway = {
         .secret = settings->gateway_secret,
         .agent_port = settings->voice_agent_port,
         .lease_ttl_ms = settings->lease_ttl_ms,
@@ -365,9 +366,13 @@ static int app_new_gateway(struct app *app)
         .idle_timeout_ms = settings->gateway_idle_timeout_ms,
         .connect_timeout_ms = settings->gateway_connect_timeout_ms,
         .max_connections = (size_t)settings->gateway_max,
+        .trusted = app->trusted,
     };
-    int err = gateway_new(&app->loop, &gateway, app->store, app->metrics, &app->gateway);
+    int err;
 
+    store_health(app->store, &health);
+    gateway.identity = strcmp(health.name, "redis") == 0 ? app->identity : "";
+    err = gateway_new(&app->loop, &gateway, app->store, app->metrics, &app->gateway);
     return err < 0 ? err : gateway_serve(app->gateway, app->server);
 }
 

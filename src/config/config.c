@@ -142,10 +142,6 @@ static int config_lookup_file(struct config *config, size_t i, config_lookup_fn 
     err = config_lookup(config, lookup, arg, name, &path);
     if (err < 0 || !path)
         return err;
-    if (setting->state == SETTING_REFUSED) {
-        strbuf_printf(&config->errors, "%s is set, but %s; unset it\n", name, setting->refusal);
-        return 0;
-    }
     if (*text) {
         strbuf_printf(&config->errors, "%s and %s are both set: unset one of them\n", setting->name, name);
         *text = NULL;
@@ -176,10 +172,6 @@ static int config_read_setting(struct config *config, size_t i, config_lookup_fn
         err = config_lookup_file(config, i, lookup, arg, &text);
     if (err < 0 || !text)
         return err;
-    if (setting->state == SETTING_REFUSED) {
-        strbuf_printf(&config->errors, "%s is set, but %s; unset it\n", setting->name, setting->refusal);
-        return 0;
-    }
     if (value_parse(setting, text, &config->settings, &allowed) < 0) {
         if (strbuf_failed(&allowed))
             return -ENOMEM;

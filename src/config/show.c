@@ -52,8 +52,6 @@ static void show_row(const struct setting *setting, struct strbuf *buf)
     show_cell(buf, setting->help);
     if (setting->state == SETTING_INERT)
         strbuf_append_str(buf, " *No effect in this version.*");
-    if (setting->state == SETTING_REFUSED)
-        strbuf_append_str(buf, " *Not in this version: the router refuses to start when it is set.*");
     strbuf_append_str(buf, " |\n");
 }
 
@@ -64,7 +62,7 @@ static void show_secret_files(struct strbuf *buf)
     strbuf_append_str(buf, "\n## Secrets from files\n\nA secret can be in a file instead, which the variable "
                            "with `_FILE` at its end names: ");
     for (size_t i = 0; i < config_table_len; i++) {
-        if (!config_table[i].is_secret || config_table[i].state == SETTING_REFUSED)
+        if (!config_table[i].is_secret)
             continue;
         strbuf_printf(buf, "%s`%s_FILE`", is_first ? "" : ", ", config_table[i].name);
         is_first = false;

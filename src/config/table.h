@@ -19,8 +19,7 @@ enum setting_type {
 
 enum setting_state {
     SETTING_WORKS,
-    SETTING_INERT,   /* checked and shown; the feature it tunes is not in this version */
-    SETTING_REFUSED, /* ignoring it would be dangerous: the start is refused when it is set */
+    SETTING_INERT, /* checked and shown, but there is nothing for it to tune */
 };
 
 struct setting {
@@ -35,7 +34,6 @@ struct setting {
     uint64_t max;
     const char *choices; /* separated by '|' */
     const char *help;
-    const char *refusal; /* SETTING_REFUSED: why, after "is set, but " */
 };
 
 extern const struct setting config_table[];

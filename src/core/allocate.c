@@ -95,10 +95,9 @@ int core_allocate(struct core *core, const struct command *command, struct arena
     return rc;
 }
 
-int core_release(struct core *core, const struct command *command, struct arena *arena, struct result *result)
+/* A call whose lease has just run out is released like any other: its slot is still its own. */
+static int release_call(struct core *core, struct call *call, struct arena *arena, struct result *result)
 {
-    /* A call whose lease has just run out is released like any other: its slot is still its own. */
-    struct call *call = call_find(core, command->release.call_sid);
     struct pod *pod;
     int rc;
 
@@ -119,4 +118,22 @@ int core_release(struct core *core, const struct command *command, struct arena 
             return -ENOMEM;
     }
     return 0;
+}
+
+int core_release(struct core *core, const struct command *command, struct arena *arena, struct result *result)
+{
+    return release_call(core, call_find(core, command->release.call_sid), arena, result);
+}
+
+/* Core has one process, so nobody else can carry the call. */
+int core_leave(struct core *core, const struct command *command, struct arena *arena, struct result *result)
+{
+    struct call *call = call_find(core, command->leave.call_sid);
+
+    if (call && call->lease.at != command->leave.expires_at_ms) {
+        result->outcome = OUTCOME_CONFLICT;
+        result->error = "somebody has renewed the call";
+        return 0;
+    }
+    return release_call(core, call, arena, result);
 }

@@ -5,6 +5,7 @@ const char *command_name(enum command_type type)
     static const char *const names[COMMAND_TYPES] = {
         [COMMAND_ALLOCATE] = "allocate",
         [COMMAND_RELEASE] = "release",
+        [COMMAND_LEAVE] = "leave",
         [COMMAND_RENEW] = "renew",
         [COMMAND_HEARTBEAT] = "heartbeat",
         [COMMAND_DRAIN] = "drain",

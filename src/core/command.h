@@ -21,12 +21,15 @@ enum {
     STEP_LIMIT = 1000,            /* calls ended or pods moved by one sweep or rebalance step */
     HEARTBEAT_MISSES = 2,         /* heartbeats in a row that must leave a call out before it is ended */
     HEARTBEAT_YOUNG_MS = 30000,   /* a call younger than this is not ended by heartbeats */
+    CARRIER_MAX = 255,
+    CARRIER_TTL_MS = 30000, /* as in scripts/redis/lib/calls.lua */
 };
 
 enum command_type {
     /* change something */
     COMMAND_ALLOCATE,
     COMMAND_RELEASE,
+    COMMAND_LEAVE,
     COMMAND_RENEW,
     COMMAND_HEARTBEAT,
     COMMAND_DRAIN,
@@ -104,9 +107,24 @@ struct command {
         struct {
             const char *call_sid;
         } release;
+        /*
+         * A process does not carry the call any more: it is released, unless another one carries it or
+         * somebody has renewed it. Then the outcome is OUTCOME_CONFLICT.
+         */
+        struct {
+            const char *call_sid;
+            const char *carrier;    /* see renew */
+            uint64_t expires_at_ms; /* when its lease ends, if nobody has renewed it */
+        } leave;
         struct {
             const char *const *call_sids;
             size_t count;
+            /*
+             * The process that carries these calls' connections, for stores that several processes share:
+             * 1 to CARRIER_MAX letters, digits and . _ -; NULL: none. One that has not renewed anything for
+             * CARRIER_TTL_MS is taken for dead.
+             */
+            const char *carrier;
         } renew;
         struct {
             const char *pod;
@@ -288,7 +306,8 @@ struct result {
             struct call_info call;   /* without expires_at_ms: it has ended */
             const char *released_to; /* the pool the pod belongs to now; "" when the pod left with the call */
             bool was_draining;
-        } release;
+            bool is_carried; /* leave, OUTCOME_CONFLICT: by another process */
+        } release;           /* also leave */
         /* OUTCOME_NO_PODS: the call stays where it is, but from_pod is put aside all the same. */
         struct {
             struct call_info call;         /* OUTCOME_OK: where it is now */

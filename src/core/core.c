@@ -145,6 +145,7 @@ int core_execute(struct core *core, const struct command *command, uint64_t now_
                                                 struct result *) = {
         [COMMAND_ALLOCATE] = core_allocate,
         [COMMAND_RELEASE] = core_release,
+        [COMMAND_LEAVE] = core_leave,
         [COMMAND_RENEW] = core_renew,
         [COMMAND_HEARTBEAT] = core_heartbeat,
         [COMMAND_DRAIN] = core_drain,

@@ -11,14 +11,12 @@ enum {
     RENEW_ARENA_MAX = 4 * 1024 * 1024,
     RENEW_RETRY_MS = 2000,
     RELEASE_RETRY_MS = 2000,
-    RELEASE_TRIES_MAX = 10,
 };
 
 enum call_phase {
     CALL_HELD,      /* has connections */
     CALL_LOOKING,   /* has none: the store is asked when its lease ends */
     CALL_WAITING,   /* may come back */
-    CALL_CHECKING,  /* has not come back: has anybody renewed it? */
     CALL_RELEASING, /* too late */
 };
 
@@ -32,10 +30,12 @@ struct held_call {
     unsigned open;
     unsigned tries;
     bool was_open;
-    bool is_unknown;    /* to the store; said once */
-    bool has_come_back; /* while the store was being asked */
-    uint64_t expires_at_ms;
-    uint64_t deadline_ms; /* uv_now */
+    bool is_unknown;           /* to the store; said once */
+    bool has_come_back;        /* while the store was being asked */
+    bool was_carried;          /* by another router, when we were to release it */
+    uint64_t renewed_until_ms; /* by us; 0: not yet */
+    uint64_t expires_at_ms;    /* when its last connection had closed; 0: not known yet */
+    uint64_t deadline_ms;      /* uv_now */
     struct ask ask;
     struct arena arena;
     char call_sid[CALL_SID_MAX + 1];
@@ -44,6 +44,7 @@ struct held_call {
 struct calls {
     uv_loop_t *loop;
     struct calls_settings settings;
+    const char *carrier; /* NULL: nobody shares the store */
     const struct asker *asker;
     struct metrics_family *releases;
     struct map by_sid;
@@ -52,6 +53,7 @@ struct calls {
     struct list waiting; /* in the order of their deadlines */
     uv_timer_t wait_timer;
     uv_timer_t renew_timer;
+    uv_timer_t here_timer; /* for those who share the store: we are alive */
     struct ask renew_ask;
     struct arena renew_arena;
     size_t renewing; /* how many calls; 0: the store is not being asked */
@@ -83,10 +85,24 @@ static void calls_renew_due(struct calls *calls);
 
 static void calls_await_renewal(struct calls *calls, uint64_t delay_ms);
 
-static void calls_note_unknown(struct calls *calls, const char *call_sid)
+static struct held_call *calls_find(const struct calls *calls, const char *call_sid)
 {
     struct map_node *node = map_get(&calls->by_sid, call_sid, strlen(call_sid));
-    struct held_call *call = node ? CONTAINER_OF(node, struct held_call, node) : NULL;
+
+    return node ? CONTAINER_OF(node, struct held_call, node) : NULL;
+}
+
+static void calls_note_renewed(struct calls *calls, const char *call_sid, uint64_t until_ms)
+{
+    struct held_call *call = calls_find(calls, call_sid);
+
+    if (call)
+        call->renewed_until_ms = until_ms;
+}
+
+static void calls_note_unknown(struct calls *calls, const char *call_sid)
+{
+    struct held_call *call = calls_find(calls, call_sid);
 
     /* It was released, or the store has lost it; its agent's heartbeat may bring it back. */
     if (!call || call->is_unknown || call->open == 0)
@@ -100,6 +116,8 @@ static void calls_renewed(void *arg, int err, const struct result *result)
     struct calls *calls = arg;
 
     if (err == 0 && result->outcome == OUTCOME_OK) {
+        for (size_t i = 0; i < result->renew.renewed.count; i++)
+            calls_note_renewed(calls, result->renew.renewed.names[i], result->renew.expires_at_ms);
         for (size_t i = 0; i < result->renew.unknown.count; i++)
             calls_note_unknown(calls, result->renew.unknown.names[i]);
     } else {
@@ -137,6 +155,7 @@ static void calls_renew_due(struct calls *calls)
     if (count > 0) {
         command.renew.call_sids = sids;
         command.renew.count = count;
+        command.renew.carrier = calls->carrier;
         err = ask_store(calls->asker, &calls->renew_ask, &command, &calls->renew_arena, calls_renewed, calls);
     }
     if (count > 0 && err == 0) {
@@ -163,6 +182,20 @@ static void calls_renew_all(uv_timer_t *timer)
     calls_renew_due(calls);
 }
 
+/* Renewing any call says that this router is there, and with it that all others are still carried. */
+static void calls_say_here(uv_timer_t *timer)
+{
+    struct calls *calls = timer->data;
+    struct held_call *call;
+
+    if (list_is_empty(&calls->open))
+        return;
+    call = LIST_ENTRY(calls->open.next, struct held_call, link);
+    list_remove(&call->due_link);
+    list_append(&calls->due, &call->due_link);
+    calls_renew_due(calls);
+}
+
 static void calls_await_renewal(struct calls *calls, uint64_t delay_ms)
 {
     if (!calls->is_stopping)
@@ -185,7 +218,7 @@ static void calls_await_first(struct calls *calls)
                          first->deadline_ms > now_ms ? first->deadline_ms - now_ms : 0, 0);
 }
 
-static void call_check(struct held_call *call);
+static void call_go_on(struct held_call *call);
 
 static void call_wait(struct held_call *call, uint64_t delay_ms)
 {
@@ -194,7 +227,7 @@ static void call_wait(struct held_call *call, uint64_t delay_ms)
 
     call->phase = CALL_WAITING;
     if (calls->is_stopping) {
-        call_check(call);
+        call_go_on(call);
         return;
     }
     call->deadline_ms = uv_now(calls->loop) + delay_ms;
@@ -209,7 +242,8 @@ static void call_wait(struct held_call *call, uint64_t delay_ms)
 static void call_try_again(struct held_call *call, int err)
 {
     call->tries++;
-    if (call->calls->is_stopping || call->tries >= RELEASE_TRIES_MAX) {
+    /* Until the lease has ended the call, whatever the store says then. */
+    if (call->calls->is_stopping || call->tries * RELEASE_RETRY_MS > call->calls->settings.lease_ttl_ms) {
         log_warn("a call whose connection has closed cannot be released: its lease will end it",
                  log_str("call_sid", call->call_sid), log_str("error", strerror(-err)));
         call_forget(call);
@@ -218,22 +252,36 @@ static void call_try_again(struct held_call *call, int err)
     call_wait(call, RELEASE_RETRY_MS);
 }
 
-static void call_released(void *arg, int err, const struct result *result)
+static void call_note_release(const struct held_call *call, const struct result *result)
+{
+    const struct call_info *info = &result->release.call;
+
+    metrics_add(metrics_series(call->calls->releases, (const char *const[]){info->pool, "success"}), 1);
+    log_info("call released", log_str("call_sid", call->call_sid), log_str("pod", info->pod),
+             log_str("pool", info->pool), log_str("released_to", result->release.released_to),
+             log_str("reason", "its connection has closed"));
+}
+
+static void call_left(void *arg, int err, const struct result *result)
 {
     struct held_call *call = arg;
-    const struct call_info *info;
 
     if (err < 0) {
         call_try_again(call, err);
         return;
     }
-    if (result->outcome == OUTCOME_OK) {
-        info = &result->release.call;
-        metrics_add(metrics_series(call->calls->releases, (const char *const[]){info->pool, "success"}), 1);
-        log_info("call released", log_str("call_sid", call->call_sid), log_str("pod", info->pod),
-                 log_str("pool", info->pool), log_str("released_to", result->release.released_to),
-                 log_str("reason", "its connection has closed"));
+    if (result->outcome == OUTCOME_OK)
+        call_note_release(call, result);
+    if (result->outcome == OUTCOME_CONFLICT && result->release.is_carried && !call->was_carried &&
+        !call->calls->is_stopping) {
+        /* By a router that may have died a moment ago: then nobody else would release it. */
+        call->was_carried = true;
+        call_wait(call, CARRIER_TTL_MS);
+        return;
     }
+    if (result->outcome == OUTCOME_CONFLICT)
+        log_info("call not released: somebody else keeps it alive", log_str("call_sid", call->call_sid),
+                 log_str("reason", result->error));
     call_forget(call);
 }
 
@@ -241,17 +289,6 @@ static int call_ask(struct held_call *call, const struct command *command, store
 {
     arena_reset(&call->arena);
     return ask_store(call->calls->asker, &call->ask, command, &call->arena, done, call);
-}
-
-static void call_release(struct held_call *call)
-{
-    struct command command = {.type = COMMAND_RELEASE, .release = {.call_sid = call->call_sid}};
-    int err;
-
-    call->phase = CALL_RELEASING;
-    err = call_ask(call, &command, call_released);
-    if (err < 0)
-        call_try_again(call, err);
 }
 
 static void call_look(struct held_call *call);
@@ -264,41 +301,44 @@ static bool call_has_come_back(struct held_call *call)
         return true;
     }
     if (call->has_come_back) {
-        call_look(call);
+        if (call->calls->is_leaving)
+            call_forget(call); /* it was cut: it may come back to another router */
+        else
+            call_look(call);
         return true;
     }
     return false;
 }
 
-static void call_checked(void *arg, int err, const struct result *result)
+/* Has not come back: it is released, unless somebody else keeps it alive. From here on it is too late. */
+static void call_leave(struct held_call *call)
 {
-    struct held_call *call = arg;
-
-    if (call_has_come_back(call))
-        return;
-    if (err < 0) {
-        call_try_again(call, err);
-    } else if (result->outcome != OUTCOME_OK) {
-        call_forget(call);
-    } else if (call->expires_at_ms > 0 && result->call.call.expires_at_ms != call->expires_at_ms) {
-        log_info("call not released: somebody else keeps it alive", log_str("call_sid", call->call_sid),
-                 log_str("pod", result->call.call.pod));
-        call_forget(call);
-    } else {
-        call_release(call);
-    }
-}
-
-static void call_check(struct held_call *call)
-{
-    struct command command = {.type = COMMAND_CALL, .call = {.call_sid = call->call_sid}};
+    struct command command = {.type = COMMAND_LEAVE,
+                              .leave = {.call_sid = call->call_sid,
+                                        .carrier = call->calls->carrier,
+                                        .expires_at_ms = call->expires_at_ms}};
     int err;
 
-    list_remove(&call->link);
-    call->phase = CALL_CHECKING;
-    call->has_come_back = false;
-    err = call_ask(call, &command, call_checked);
+    call->phase = CALL_RELEASING;
+    err = call_ask(call, &command, call_left);
     if (err < 0)
+        call_try_again(call, err);
+}
+
+static void call_go_on(struct held_call *call)
+{
+    list_remove(&call->link);
+    if (call->expires_at_ms > 0)
+        call_leave(call);
+    else
+        call_look(call); /* there was nothing to compare with yet */
+}
+
+static void call_await_return(struct held_call *call, int err)
+{
+    if (call->expires_at_ms > 0)
+        call_wait(call, call->calls->settings.release_grace_ms);
+    else
         call_try_again(call, err);
 }
 
@@ -312,19 +352,23 @@ static void call_looked(void *arg, int err, const struct result *result)
         call_forget(call); /* released by its agent or by the provider's callback */
         return;
     }
-    call->expires_at_ms = err == 0 ? result->call.call.expires_at_ms : 0;
-    call_wait(call, call->calls->settings.release_grace_ms);
+    if (err == 0)
+        call->expires_at_ms = result->call.call.expires_at_ms;
+    call_await_return(call, err);
 }
 
 static void call_look(struct held_call *call)
 {
     struct command command = {.type = COMMAND_CALL, .call = {.call_sid = call->call_sid}};
+    int err;
 
     call->phase = CALL_LOOKING;
     call->has_come_back = false;
-    call->expires_at_ms = 0;
-    if (call_ask(call, &command, call_looked) < 0)
-        call_wait(call, call->calls->settings.release_grace_ms);
+    /* Without an answer there is our own last renewal: who has renewed it since may be another router. */
+    call->expires_at_ms = call->renewed_until_ms;
+    err = call_ask(call, &command, call_looked);
+    if (err < 0)
+        call_await_return(call, err);
 }
 
 static void calls_look_at_waiting(uv_timer_t *timer)
@@ -337,7 +381,7 @@ static void calls_look_at_waiting(uv_timer_t *timer)
 
         if (first->deadline_ms > now_ms)
             break;
-        call_check(first);
+        call_go_on(first);
     }
     calls_await_first(calls);
 }
@@ -346,17 +390,14 @@ static void calls_look_at_waiting(uv_timer_t *timer)
 
 enum call_contact calls_contact(const struct calls *calls, const char *call_sid)
 {
-    const struct map_node *node = map_get(&calls->by_sid, call_sid, strlen(call_sid));
+    const struct held_call *call = calls_find(calls, call_sid);
 
-    if (!node)
-        return CALL_NOT_SEEN;
-    return CONTAINER_OF(node, const struct held_call, node)->holds > 0 ? CALL_CONNECTED : CALL_LEFT;
+    return !call ? CALL_NOT_SEEN : call->holds > 0 ? CALL_CONNECTED : CALL_LEFT;
 }
 
 int calls_hold(struct calls *calls, const char *call_sid, struct held_call **ret_call)
 {
-    struct map_node *node = map_get(&calls->by_sid, call_sid, strlen(call_sid));
-    struct held_call *call = node ? CONTAINER_OF(node, struct held_call, node) : NULL;
+    struct held_call *call = calls_find(calls, call_sid);
 
     if (call && call->phase == CALL_RELEASING)
         return -EALREADY;
@@ -379,6 +420,7 @@ int calls_hold(struct calls *calls, const char *call_sid, struct held_call **ret
         call->phase = CALL_HELD;
     }
     call->has_come_back = true;
+    call->was_carried = false;
     call->tries = 0;
     call->holds++;
     *ret_call = call;
@@ -396,11 +438,6 @@ void calls_opened(struct held_call *call)
     list_remove(&call->due_link);
     list_append(&calls->due, &call->due_link);
     calls_renew_due(calls);
-}
-
-bool calls_is_open(const struct held_call *call)
-{
-    return call->open > 0;
 }
 
 void calls_drop(struct held_call *call, bool was_open)
@@ -449,7 +486,13 @@ int calls_new(uv_loop_t *loop, const struct calls_settings *settings, const stru
     (void)uv_timer_init(loop, &calls->renew_timer);
     calls->wait_timer.data = calls;
     calls->renew_timer.data = calls;
-    calls->handles = 2;
+    (void)uv_timer_init(loop, &calls->here_timer);
+    calls->here_timer.data = calls;
+    calls->handles = 3;
+    if (settings->carrier[0]) {
+        calls->carrier = settings->carrier;
+        (void)uv_timer_start(&calls->here_timer, calls_say_here, CARRIER_TTL_MS / 3, CARRIER_TTL_MS / 3);
+    }
     calls_await_renewal(calls, settings->lease_ttl_ms / 3);
     *ret_calls = calls;
     return 0;
@@ -476,6 +519,7 @@ static void calls_go_if_stopped(struct calls *calls)
         return;
     uv_close((uv_handle_t *)&calls->wait_timer, calls_handle_closed);
     uv_close((uv_handle_t *)&calls->renew_timer, calls_handle_closed);
+    uv_close((uv_handle_t *)&calls->here_timer, calls_handle_closed);
 }
 
 void calls_leave(struct calls *calls)
@@ -491,7 +535,8 @@ void calls_stop(struct calls *calls, void (*stopped)(void *arg), void *arg)
     calls->stopped_arg = arg;
     (void)uv_timer_stop(&calls->wait_timer);
     (void)uv_timer_stop(&calls->renew_timer);
+    (void)uv_timer_stop(&calls->here_timer);
     while (!list_is_empty(&calls->waiting))
-        call_check(LIST_ENTRY(calls->waiting.next, struct held_call, link));
+        call_go_on(LIST_ENTRY(calls->waiting.next, struct held_call, link));
     calls_go_if_stopped(calls);
 }

@@ -2,9 +2,9 @@
  * calls.h - which calls have connections: renews their leases, and releases them after the last has closed.
  *
  * However many connections a call has, it counts once. When the last one has closed the call gets some time
- * to come back. It is released then, unless somebody else has renewed its lease meanwhile: it may have come
- * back to another router, or its agent says that it still has it; that one ends it. What the store cannot
- * answer is tried again a few times; after that the lease ends the call. Inside the room only.
+ * to come back. It is released then, unless another router carries it too, or somebody has renewed its lease
+ * meanwhile, as an agent does that says that it still has it: that one ends it. What the store cannot answer
+ * is tried again until the lease has ended the call. Inside the room only.
  */
 #ifndef GATEWAY_CALLS_H
 #define GATEWAY_CALLS_H
@@ -17,6 +17,7 @@ struct held_call; /* opaque: a call with connections, open or being opened */
 struct calls_settings {
     uint64_t lease_ttl_ms;
     uint64_t release_grace_ms;
+    const char *carrier; /* this router, among those that share the store; "" if none does; borrowed */
 };
 
 int calls_new(uv_loop_t *loop, const struct calls_settings *settings, const struct asker *asker,
@@ -38,9 +39,6 @@ int calls_hold(struct calls *calls, const char *call_sid, struct held_call **ret
 
 /* The connection is open: renews the lease, now and from now on. At most once for each hold. */
 void calls_opened(struct held_call *call);
-
-/* Does it have connections that are open? */
-bool calls_is_open(const struct held_call *call);
 
 /* The connection has closed, or was never opened. A call of which none was ever open is not released. */
 void calls_drop(struct held_call *call, bool was_open);

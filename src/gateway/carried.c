@@ -75,6 +75,17 @@ int carried_start(struct gateway *gateway, const struct carried_names *names, st
     return 0;
 }
 
+bool carried_has_client(const struct gateway *gateway, const struct held_call *call)
+{
+    LIST_FOR_EACH (link, &gateway->carried) {
+        const struct carried *carried = LIST_ENTRY(link, struct carried, link);
+
+        if (carried->call == call && !tunnel_client_has_ended(carried->tunnel))
+            return true;
+    }
+    return false;
+}
+
 void carried_cut_all(struct gateway *gateway)
 {
     if (gateway->carried_count > 0)

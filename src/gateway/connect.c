@@ -19,6 +19,8 @@ struct connecting {
     size_t next;
     bool is_looking;
     bool is_over; /* the outcome is known; what is under way must still come back */
+    bool is_late; /* the time is over, but the sockets are looked at once more */
+    bool is_left; /* `done` has run; the lookup that is still under way frees it */
     bool is_timer_closed;
     int err;
     connect_done_fn done;
@@ -68,9 +70,13 @@ static void connect_finish(struct connecting *connecting)
     int err = connecting->err;
     uv_tcp_t *tcp = connecting->tcp;
 
-    if (connecting->is_looking || !connecting->is_timer_closed || (err && tcp))
+    if (!connecting->is_timer_closed || (err && tcp))
         return;
-    free(connecting);
+    /* A lookup cannot be stopped once it has begun, and takes as long as the name servers' silence lasts. */
+    if (connecting->is_looking)
+        connecting->is_left = true;
+    else
+        free(connecting);
     done(arg, err, tcp);
 }
 
@@ -102,9 +108,10 @@ static void connect_over(struct connecting *connecting, int err)
     if (connecting->is_over)
         return;
     connecting->is_over = true;
+    /* A lookup that has not even begun waits behind those of others. Its callback comes all the same. */
+    if (connecting->is_looking && uv_cancel((uv_req_t *)&connecting->lookup) == 0 && err == -ETIMEDOUT)
+        err = UV_EAI_CANCELED;
     connecting->err = err;
-    if (connecting->is_looking)
-        (void)uv_cancel((uv_req_t *)&connecting->lookup); /* its callback comes all the same */
     if (err && connecting->tcp && !uv_is_closing((uv_handle_t *)connecting->tcp))
         uv_close((uv_handle_t *)connecting->tcp, connect_tcp_closed);
     uv_close((uv_handle_t *)&connecting->timer, connect_timer_closed);
@@ -145,7 +152,13 @@ static void connect_next(struct connecting *connecting)
             err = uv_tcp_connect(&connecting->connect, connecting->tcp, address, connect_connected);
         }
     }
-    if (err)
+    if (!err)
+        return;
+    /* No route to this one, perhaps: a host may have addresses of a family that this machine does not speak.
+     */
+    if (connecting->tcp && connecting->next < connecting->count)
+        uv_close((uv_handle_t *)connecting->tcp, connect_tcp_closed);
+    else
         connect_over(connecting, err);
 }
 
@@ -154,22 +167,43 @@ static void connect_looked_up(uv_getaddrinfo_t *lookup, int status, struct addri
     struct connecting *connecting = CONTAINER_OF(lookup, struct connecting, lookup);
 
     connecting->is_looking = false;
+    if (connecting->is_left) {
+        uv_freeaddrinfo(found);
+        free(connecting);
+        return;
+    }
     for (const struct addrinfo *info = found; info && connecting->count < CONNECT_TRIES_MAX;
          info = info->ai_next)
         if (info->ai_addrlen <= sizeof(connecting->addresses[0]))
             memcpy(&connecting->addresses[connecting->count++], info->ai_addr, info->ai_addrlen);
     uv_freeaddrinfo(found);
     if (connecting->is_over)
-        connect_finish(connecting);
-    else if (status || connecting->count == 0)
+        return; /* the timer is being closed, and then it finishes */
+    if (status || connecting->count == 0)
         connect_over(connecting, status ? status : UV_EAI_NONAME);
     else
         connect_next(connecting);
 }
 
+bool connect_failed_here(int err)
+{
+    return err == UV_EMFILE || err == UV_ENFILE || err == UV_ENOMEM || err == UV_ENOBUFS ||
+           err == UV_EADDRNOTAVAIL || err == UV_EAI_MEMORY || err == UV_EAI_CANCELED;
+}
+
+/*
+ * Timers come before sockets in a turn of the loop: if it was this process that stood still, the connection
+ * may be there by now, and one more turn finds it.
+ */
 static void connect_timed_out(uv_timer_t *timer)
 {
-    connect_over(timer->data, -ETIMEDOUT);
+    struct connecting *connecting = timer->data;
+
+    if (connecting->is_late)
+        connect_over(connecting, -ETIMEDOUT);
+    else
+        (void)uv_timer_start(timer, connect_timed_out, 1, 0);
+    connecting->is_late = true;
 }
 
 void connect_cancel(struct connecting *connecting)

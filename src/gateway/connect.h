@@ -22,6 +22,12 @@ typedef void (*connect_done_fn)(void *arg, int err, uv_tcp_t *tcp);
 int connect_start(uv_loop_t *loop, const char *address, uint16_t default_port, uint64_t timeout_ms,
                   connect_done_fn done, void *arg, struct connecting **ret_connecting) MUST_CHECK;
 
+/*
+ * Does an error say that this process can connect to nobody at the moment, because descriptors, ports or
+ * memory have run out, or lookups of other names are in the way? Then nothing is known about the other side.
+ */
+bool connect_failed_here(int err);
+
 /* Ends it early: `done` runs with -ECANCELED, later. Not after `done`. */
 void connect_cancel(struct connecting *connecting);
 

@@ -4,7 +4,7 @@
  * GET /ws/pod/{pod}/{rest} with an Upgrade is opened at the pod that has the call, as /{rest}; once the pod
  * has agreed, bytes go both ways without anybody looking at them. With secrets the path is
  * /ws/pod/{pod}/{ticket}/{rest}: the ticket names the call, and the pod does not get to see it. Without,
- * the call is the newest live one of the pod.
+ * it is the call that a segment of the path names, else the pod's newest live one that has not connected yet.
  *
  * While a call has a connection its lease is renewed; some time after the last one has closed it is released.
  * A pod that cannot be reached is put aside and its call moves to another one, before the client has seen
@@ -20,6 +20,7 @@
 #ifndef GATEWAY_GATEWAY_H
 #define GATEWAY_GATEWAY_H
 
+#include "http/forwarded.h"
 #include "http/http.h"
 #include "metrics/metrics.h"
 #include "store/store.h"
@@ -32,7 +33,7 @@ enum {
     GATEWAY_TICKET_SIZE = 208, /* with its NUL */
 };
 
-/* Strings are borrowed and must stay. */
+/* Strings and `trusted` are borrowed and must stay. */
 struct gateway_settings {
     const char *secret;          /* "" if none; two are separated by a comma: the first signs, both verify */
     uint16_t agent_port;         /* for addresses that name none */
@@ -42,6 +43,8 @@ struct gateway_settings {
     uint64_t idle_timeout_ms;    /* without a byte in either direction */
     uint64_t connect_timeout_ms; /* to reach a pod; it may take five times as long to answer */
     size_t max_connections;      /* open or being opened */
+    const char *identity;        /* no other process on the store has it; "" if it is on its own */
+    const struct trusted *trusted; /* whose X-Forwarded headers pods get to see; NULL: nobody's */
 };
 
 /* Is GATEWAY_SECRET one that can be used? False, with a sentence in `error`. "" is fine: no tickets. */

@@ -29,6 +29,7 @@ enum refusal_reason {
     REFUSED_NO_ANSWER,
     REFUSED_CLIENT_GONE,
     REFUSED_NO_MEMORY,
+    REFUSED_EXHAUSTED, /* no descriptor or port is left to connect with */
     REFUSED_REASONS,
 };
 
@@ -56,6 +57,7 @@ struct gateway_metrics {
 struct gateway {
     uv_loop_t *loop;
     struct gateway_settings settings;
+    char carrier[CARRIER_MAX + 1]; /* the identity, in plain letters */
     struct slice secrets[GATEWAY_SECRETS_MAX];
     size_t secret_count;
     char secret_text[GATEWAY_SECRET_MAX + 1]; /* where they are */
@@ -95,6 +97,8 @@ struct carried_names {
 int carried_start(struct gateway *gateway, const struct carried_names *names, struct held_call *call,
                   uv_tcp_t *client, uv_tcp_t *pod, struct slice to_client, struct slice to_pod) MUST_CHECK;
 void carried_cut_all(struct gateway *gateway);
+/* Does the call have an open connection whose client is still there? */
+bool carried_has_client(const struct gateway *gateway, const struct held_call *call);
 
 /*
  * probe.c: looks whether a pod that broke a connection is still there, and puts it aside if it is not: its

@@ -75,13 +75,13 @@ static bool is_replaced(struct slice name)
     return false;
 }
 
-/* The addresses that proxies before us have written, and our own peer's. */
-static void append_forwarded_for(const struct http_request *request, struct strbuf *buf)
+/* The addresses that proxies before us have written, if they are believed, and our own peer's. */
+static void append_forwarded_for(const struct http_request *request, bool is_by_proxy, struct strbuf *buf)
 {
     bool is_first = true;
 
     strbuf_append_str(buf, "X-Forwarded-For: ");
-    for (size_t i = 0; i < http_request_header_count(request); i++) {
+    for (size_t i = 0; is_by_proxy && i < http_request_header_count(request); i++) {
         struct slice name, value;
 
         http_request_header_at(request, i, &name, &value);
@@ -98,13 +98,14 @@ static void append_forwarded_for(const struct http_request *request, struct strb
     strbuf_append(buf, "\r\n", 2);
 }
 
-void head_write_request(const struct http_request *request, struct slice path, struct strbuf *buf)
+void head_write_request(const struct trusted *trusted, struct http_request *request, struct slice path,
+                        struct strbuf *buf)
 {
     struct slice query = http_request_query(request);
     struct slice host = http_request_header(request, "host");
-    struct slice proto = http_request_header(request, "x-forwarded-proto");
-    struct slice forwarded_host = http_request_header(request, "x-forwarded-host");
+    struct forwarded forwarded;
 
+    forwarded_read(trusted, request, &forwarded);
     strbuf_append_str(buf, "GET ");
     strbuf_append(buf, path.data, path.len);
     if (query.len > 0) {
@@ -125,12 +126,10 @@ void head_write_request(const struct http_request *request, struct slice path, s
         strbuf_append(buf, "\r\n", 2);
     }
     strbuf_append_str(buf, "Upgrade: websocket\r\nConnection: Upgrade\r\n");
-    append_forwarded_for(request, buf);
-    if (proto.len == 0)
-        proto = http_request_is_tls(request) ? SLICE("https") : SLICE("http");
-    append_header(buf, "X-Forwarded-Proto", proto);
-    if (forwarded_host.len > 0 || host.len > 0)
-        append_header(buf, "X-Forwarded-Host", forwarded_host.len > 0 ? forwarded_host : host);
+    append_forwarded_for(request, forwarded.is_by_proxy, buf);
+    append_header(buf, "X-Forwarded-Proto", forwarded.is_https ? SLICE("https") : SLICE("http"));
+    if (forwarded.host.len > 0)
+        append_header(buf, "X-Forwarded-Host", forwarded.host);
     append_header(buf, "X-Request-Id", slice_of(http_request_id(request)));
     strbuf_append(buf, "\r\n", 2);
 }

@@ -6,6 +6,7 @@
 #ifndef GATEWAY_HEAD_H
 #define GATEWAY_HEAD_H
 
+#include "http/forwarded.h"
 #include "http/http.h"
 
 enum {
@@ -19,9 +20,11 @@ bool head_word_equals(struct slice text, const char *word);
 
 /*
  * Appends the client's request as the pod shall see it: for `path`, which begins with a slash, with the
- * client's query. Headers that are meant for this connection alone are left out; who asked and how is added.
+ * client's query. Headers that are meant for this connection alone are left out; who asked and how is added,
+ * with what a trusted proxy says of it.
  */
-void head_write_request(const struct http_request *request, struct slice path, struct strbuf *buf);
+void head_write_request(const struct trusted *trusted, struct http_request *request, struct slice path,
+                        struct strbuf *buf);
 
 /* What the pod answered. */
 struct head_answer {

@@ -16,7 +16,7 @@ const char *refusal_reason_name(enum refusal_reason reason)
         [REFUSED_NO_ADDRESS] = "no_address",  [REFUSED_UNREACHABLE] = "unreachable",
         [REFUSED_BY_POD] = "refused_by_pod",  [REFUSED_BAD_ANSWER] = "bad_answer",
         [REFUSED_NO_ANSWER] = "no_answer",    [REFUSED_CLIENT_GONE] = "client_gone",
-        [REFUSED_NO_MEMORY] = "no_memory",
+        [REFUSED_NO_MEMORY] = "no_memory",    [REFUSED_EXHAUSTED] = "exhausted",
     };
 
     assert(reason < REFUSED_REASONS);

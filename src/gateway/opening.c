@@ -253,7 +253,7 @@ static void opening_greet(struct opening *opening)
 
     strbuf_init(&head, arena, HEAD_REQUEST_MAX);
     strbuf_init(&opening->answer, arena, ANSWER_MAX);
-    head_write_request(opening->request, opening->path, &head);
+    head_write_request(opening->gateway->settings.trusted, opening->request, opening->path, &head);
     if (strbuf_failed(&head)) {
         opening_refuse(opening, 431, REFUSED_REQUEST, "header too large");
         return;
@@ -315,19 +315,39 @@ static void opening_moved(void *arg, int err, const struct result *result)
     }
 }
 
+/* The call has open connections: if it was another handshake that moved it meanwhile, this one follows. */
+static void opening_looked_again(void *arg, int err, const struct result *result)
+{
+    struct opening *opening = arg;
+
+    if (opening_is_over(opening))
+        return;
+    if (err < 0) {
+        opening_refuse_store(opening, err);
+    } else if (result->outcome != OUTCOME_OK) {
+        opening_refuse(opening, 409, REFUSED_NO_CALL, "the call has ended");
+    } else if (strcmp(result->call.call.pod, opening->pod) == 0) {
+        /* A pod that carries this very call cannot be gone, and its other connections would stay behind. */
+        opening_refuse(opening, 502, REFUSED_UNREACHABLE, "the pod takes no more connections");
+    } else {
+        opening_found(opening, result->call.call.pod, result->call.call.address);
+        opening_connect(opening);
+    }
+}
+
 static void opening_move(struct opening *opening)
 {
-    const struct command command = {
+    const struct command move = {
         .type = COMMAND_MOVE_CALL,
         .move = {.call_sid = opening->call_sid, .from_pod = opening->pod, .aside_ms = GATEWAY_ASIDE_MS}};
+    const struct command look = {.type = COMMAND_CALL, .call = {.call_sid = opening->call_sid}};
 
-    /* A pod that carries this very call cannot be gone, and its other connections would stay behind. */
-    if (calls_is_open(opening->call))
-        opening_refuse(opening, 502, REFUSED_UNREACHABLE, "the pod takes no more connections");
-    else if (opening->moves++ == MOVES_MAX)
+    if (opening->moves++ == MOVES_MAX)
         opening_refuse(opening, 503, REFUSED_UNREACHABLE, "no pod can be reached");
+    else if (carried_has_client(opening->gateway, opening->call))
+        opening_ask(opening, &look, opening_looked_again);
     else
-        opening_ask(opening, &command, opening_moved);
+        opening_ask(opening, &move, opening_moved);
 }
 
 static void opening_connected(void *arg, int err, uv_tcp_t *tcp)
@@ -340,6 +360,13 @@ static void opening_connected(void *arg, int err, uv_tcp_t *tcp)
         return;
     if (err == 0) {
         opening_greet(opening);
+        return;
+    }
+    if (connect_failed_here(err)) {
+        log_error("no pod can be reached: the router has run out of descriptors, ports, memory or lookups",
+                  log_str("error", uv_strerror(err)), log_str("pod", opening->pod),
+                  log_str("call_sid", opening->call_sid));
+        opening_refuse(opening, 503, REFUSED_EXHAUSTED, "the router cannot open another connection");
         return;
     }
     gateway_count_failure(opening->gateway, err);

@@ -13,7 +13,7 @@
 #include "gateway/gateway_internal.h"
 
 enum {
-    PROBES_MAX = 64, /* at once; beyond them the pod's next call finds out */
+    PROBES_MAX = 512, /* at once; beyond them the pod's next call finds out */
     PROBE_ARENA_MAX = 1024 * 1024,
 };
 
@@ -76,7 +76,7 @@ static void probe_connected(void *arg, int err, uv_tcp_t *tcp)
     probe->connecting = NULL;
     if (tcp)
         uv_close((uv_handle_t *)tcp, probe_socket_closed);
-    if (err == 0 || err == -ECANCELED) {
+    if (err == 0 || err == -ECANCELED || connect_failed_here(err)) {
         probe_end(probe);
         return;
     }

@@ -108,6 +108,12 @@ static void tunnel_close(struct tunnel *tunnel, enum tunnel_end end)
     uv_close((uv_handle_t *)&tunnel->idle, tunnel_timer_closed);
 }
 
+bool tunnel_client_has_ended(const struct tunnel *tunnel)
+{
+    assert(tunnel->magic == TUNNEL_MAGIC);
+    return tunnel->is_closing || tunnel->client.has_ended;
+}
+
 void tunnel_cut(struct tunnel *tunnel)
 {
     assert(tunnel->magic == TUNNEL_MAGIC);

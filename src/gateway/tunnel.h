@@ -58,6 +58,9 @@ int tunnel_start(const struct tunnel_settings *settings, uv_tcp_t *client, uv_tc
                  struct slice to_client, struct slice to_pod, tunnel_ended_fn ended, void *arg,
                  struct tunnel **ret_tunnel) MUST_CHECK;
 
+/* Has the client said that it sends nothing more, or gone? */
+bool tunnel_client_has_ended(const struct tunnel *tunnel);
+
 /* Closes both sides at once; `ended` runs later. */
 void tunnel_cut(struct tunnel *tunnel);
 

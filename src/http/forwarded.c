@@ -191,6 +191,7 @@ void forwarded_read(const struct trusted *trusted, struct http_request *request,
     struct slice proto;
     struct slice host;
 
+    ret->is_by_proxy = false;
     ret->is_https = http_request_is_tls(request);
     host = http_request_header(request, "host");
     ret->host = is_host(host) ? host : (struct slice){NULL, 0};
@@ -198,6 +199,7 @@ void forwarded_read(const struct trusted *trusted, struct http_request *request,
     if (!trusted || trusted->count == 0 || address_parse(slice_of(ret->client), &peer) < 0 ||
         !trusted_has(trusted, &peer))
         return;
+    ret->is_by_proxy = true;
     proto = first_of(request, "x-forwarded-proto");
     if (http_word_equals(proto, "https", 5) || http_word_equals(proto, "wss", 3))
         ret->is_https = true;

@@ -31,6 +31,7 @@ struct trusted *trusted_free(struct trusted *trusted);
 bool trusted_has(const struct trusted *trusted, const struct address *address);
 
 struct forwarded {
+    bool is_by_proxy; /* the peer is trusted: its X-Forwarded headers count */
     bool is_https;
     struct slice host;  /* with its port, as it was given; empty if nobody named one that can be a host */
     const char *client; /* the address as text, in the request's arena or the connection; "" if unknown */

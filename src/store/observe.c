@@ -104,6 +104,7 @@ static void observe(struct feed *feed, const struct command *command, const stru
             observe_call(feed, EVENT_ALLOCATED, &result->allocate.call);
         break;
     case COMMAND_RELEASE:
+    case COMMAND_LEAVE:
         observe_call(feed, EVENT_RELEASED, &result->release.call);
         break;
     case COMMAND_HEARTBEAT:

@@ -275,7 +275,11 @@ static int server_bind(struct tls_server *server, uint16_t port)
 
 int tls_server_listen(struct tls_server *server, uint16_t port)
 {
-    struct sockaddr_storage address = {0};
+    union {
+        struct sockaddr any;
+        struct sockaddr_in four;
+        struct sockaddr_in6 six;
+    } address = {.six = {0}};
     socklen_t len = sizeof(address);
     int err;
 
@@ -284,7 +288,7 @@ int tls_server_listen(struct tls_server *server, uint16_t port)
     err = server_bind(server, port);
     if (err == 0 && listen(server->fd, SERVER_BACKLOG) < 0)
         err = -errno;
-    if (err == 0 && getsockname(server->fd, (struct sockaddr *)&address, &len) < 0)
+    if (err == 0 && getsockname(server->fd, &address.any, &len) < 0)
         err = -errno;
     if (err == 0)
         err = uv_poll_init(server->loop, &server->listener, server->fd);
@@ -297,8 +301,7 @@ int tls_server_listen(struct tls_server *server, uint16_t port)
     server->listener.data = server;
     server->objects++;
     server->is_accepting = true;
-    server->port = ntohs(address.ss_family == AF_INET6 ? ((struct sockaddr_in6 *)(void *)&address)->sin6_port
-                                                       : ((struct sockaddr_in *)(void *)&address)->sin_port);
+    server->port = ntohs(address.any.sa_family == AF_INET6 ? address.six.sin6_port : address.four.sin_port);
     return uv_poll_start(&server->listener, UV_READABLE, server_accept);
 }
 

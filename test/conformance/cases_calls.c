@@ -92,6 +92,36 @@ static void release__unknown_or_repeated_is_not_found_and_frees_nothing(void **s
     world_release(&world);
 }
 
+static const struct result *leave(struct world *world, const char *call_sid, uint64_t expires_at_ms)
+{
+    return run(world, &(struct command){.type = COMMAND_LEAVE,
+                                        .leave = {.call_sid = call_sid, .expires_at_ms = expires_at_ms}});
+}
+
+static void leave__releases_a_call_that_nobody_has_renewed_since(void **state)
+{
+    struct world world;
+    const char *const sids[] = {"CA1"};
+    uint64_t before_ms, after_ms;
+
+    world_init(&world, *state, "{\"standard\":1}");
+    add_pods(&world, 1);
+    assert_int_equal(leave(&world, "CA1", 1)->outcome, OUTCOME_NOT_FOUND);
+    before_ms = allocate(&world, "CA1")->allocate.call.expires_at_ms;
+    after_ms = run(&world, &(struct command){.type = COMMAND_RENEW, .renew = {.call_sids = sids, .count = 1}})
+                   ->renew.expires_at_ms;
+    assert_true(before_ms != after_ms);
+    assert_int_equal(leave(&world, "CA1", before_ms)->outcome, OUTCOME_CONFLICT);
+    assert_false(world.result.release.is_carried);
+    assert_int_equal(allocate(&world, "CA2")->outcome, OUTCOME_NO_PODS);
+    assert_int_equal(leave(&world, "CA1", after_ms)->outcome, OUTCOME_OK);
+    assert_string_equal(world.result.release.call.call_sid, "CA1");
+    assert_string_equal(world.result.release.released_to, "pool:standard");
+    assert_int_equal(leave(&world, "CA1", after_ms)->outcome, OUTCOME_NOT_FOUND);
+    assert_int_equal(allocate(&world, "CA2")->outcome, OUTCOME_OK);
+    world_release(&world);
+}
+
 static void drain__released_call_does_not_make_the_pod_available(void **state)
 {
     struct world world;
@@ -437,6 +467,8 @@ const struct world_case cases_calls[] = {
     {"shared__least_loaded_pod_is_taken", shared__least_loaded_pod_is_taken},
     {"release__unknown_or_repeated_is_not_found_and_frees_nothing",
      release__unknown_or_repeated_is_not_found_and_frees_nothing},
+    {"leave__releases_a_call_that_nobody_has_renewed_since",
+     leave__releases_a_call_that_nobody_has_renewed_since},
     {"drain__released_call_does_not_make_the_pod_available",
      drain__released_call_does_not_make_the_pod_available},
     {"move__takes_the_call_to_another_pod_and_puts_the_first_aside",

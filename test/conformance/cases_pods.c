@@ -188,18 +188,20 @@ static void sync__adds_what_is_missing_and_removes_only_its_own_ghosts(void **st
 static void rebalance__moves_idle_pods_to_where_they_are_wanted(void **state)
 {
     struct world world;
+    const char *idle = "voice-agent-4"; /* unless the store has given the call that one */
 
     world_init(&world, *state, "{\"standard\":1}");
     add_pods(&world, 5);
-    allocate(&world, "CA1");
-    drain(&world, "voice-agent-4", 0);
+    if (strcmp(allocate(&world, "CA1")->allocate.call.pod, idle) == 0)
+        idle = "voice-agent-3";
+    drain(&world, idle, 0);
     tiers_set(&world, "{\"standard\":1,\"gold\":4,\"basic\":{\"type\":\"shared\",\"target\":1}}");
     assert_int_equal(tier(&world, "gold")->assigned, 3);
     assert_int_equal(tier(&world, "standard")->assigned, 2);
     assert_int_equal(tier(&world, "standard")->by_state[POD_BUSY], 1);
     assert_int_equal(tier(&world, "standard")->by_state[POD_DRAINING], 1);
     assert_int_equal(run(&world, &(struct command){.type = COMMAND_REBALANCE})->rebalance.moved, 0);
-    run(&world, &(struct command){.type = COMMAND_UNDRAIN, .undrain = {.pod = "voice-agent-4"}});
+    run(&world, &(struct command){.type = COMMAND_UNDRAIN, .undrain = {.pod = idle}});
     assert_int_equal(run(&world, &(struct command){.type = COMMAND_REBALANCE})->rebalance.moved, 1);
     assert_int_equal(tier(&world, "gold")->assigned, 4);
     world_release(&world);

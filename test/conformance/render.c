@@ -27,6 +27,9 @@ void render_command(struct strbuf *buf, const struct command *command)
     case COMMAND_RELEASE:
         strbuf_printf(buf, " %s", command->release.call_sid);
         break;
+    case COMMAND_LEAVE:
+        strbuf_printf(buf, " %s %" PRIu64, command->leave.call_sid, command->leave.expires_at_ms);
+        break;
     case COMMAND_RENEW:
         render_sids(buf, command->renew.call_sids, command->renew.count);
         break;
@@ -220,6 +223,7 @@ static void render_ok(struct strbuf *buf, const struct command *command, const s
         render_call(buf, &result->allocate.call);
         break;
     case COMMAND_RELEASE:
+    case COMMAND_LEAVE:
         render_call(buf, &result->release.call);
         strbuf_printf(buf, "released to %s draining=%d\n", result->release.released_to,
                       result->release.was_draining);

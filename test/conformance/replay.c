@@ -231,6 +231,22 @@ static void step_release(struct replay *replay)
     both(replay, &command);
 }
 
+/* Mostly with the end of the lease as it is. */
+static void step_leave(struct replay *replay)
+{
+    struct command look = {.type = COMMAND_CALLS, .calls = {.limit = SIDS}};
+    const struct result *known = on_core(replay, &look);
+    size_t at = pick(replay, SIDS);
+    const struct call_info *call =
+        at < 50 && known->calls.count ? &known->calls.calls[at % known->calls.count] : NULL;
+    struct command command = {
+        .type = COMMAND_LEAVE,
+        .leave = {.call_sid = call ? call->call_sid : replay->sid_names[at],
+                  .expires_at_ms = call ? call->expires_at_ms + (pick(replay, 4) == 0) : 1}};
+
+    both(replay, &command);
+}
+
 /* Mostly a call that is there, off the pod that carries it. */
 static void step_move(struct replay *replay)
 {
@@ -621,10 +637,10 @@ static void replay_step(struct replay *replay)
         void (*run)(struct replay *replay);
         unsigned weight;
     } operations[] = {
-        {step_allocate, 30}, {step_release, 12},  {step_renew, 6},    {step_heartbeat, 10},
-        {step_drain, 4},     {step_pod_seen, 14}, {step_pod_gone, 2}, {step_sync, 2},
-        {step_sweep, 3},     {step_rebalance, 3}, {step_tiers, 1},    {step_merchant, 2},
-        {step_time, 8},      {step_query, 4},     {step_pages, 1},    {step_move, 5},
+        {step_allocate, 30}, {step_release, 12}, {step_renew, 6}, {step_heartbeat, 10}, {step_drain, 4},
+        {step_pod_seen, 14}, {step_pod_gone, 2}, {step_sync, 2},  {step_sweep, 3},      {step_rebalance, 3},
+        {step_tiers, 1},     {step_merchant, 2}, {step_time, 8},  {step_query, 4},      {step_pages, 1},
+        {step_move, 5},      {step_leave, 6},
     };
     unsigned total = 0;
     unsigned chosen;
@@ -693,7 +709,8 @@ static bool nothing_was_left_out(const struct replay *replay)
            replay->ended[CALL_END_POD_GONE] && replay->ended[CALL_END_RESTARTED] &&
            replay->ended[CALL_END_UNMENTIONED] && replay->outcomes[COMMAND_TIERS_SET][OUTCOME_INVALID] &&
            replay->outcomes[COMMAND_POD_SEEN][OUTCOME_CONFLICT] && replay->moved &&
-           replay->outcomes[COMMAND_MOVE_CALL][OUTCOME_NO_PODS];
+           replay->outcomes[COMMAND_MOVE_CALL][OUTCOME_NO_PODS] &&
+           replay->outcomes[COMMAND_LEAVE][OUTCOME_OK] && replay->outcomes[COMMAND_LEAVE][OUTCOME_CONFLICT];
 }
 
 int main(int argc, char **argv)

@@ -65,13 +65,25 @@ def test_the_pod_sees_the_path_without_its_prefix_and_the_headers_of_the_client(
 
 
 def test_the_pod_learns_who_called_and_how(start_world, front):
-    world = start_world(front, agents=1)
+    world = start_world(front, agents=1, env={"TRUSTED_PROXIES": "127.0.0.0/8,::1"})
     pod, path = world.place("CA1")
     with world.open(path, headers=[("X-Forwarded-For", "203.0.113.9")]) as stream:
         assert stream.echoes()
         head = world.agents[pod].heads[-1]
         assert [part.strip() for part in head.get("x-forwarded-for").split(",")][:2] == ["203.0.113.9", "127.0.0.1"]
         assert head.get("x-forwarded-proto") == ("https" if world.tls else "http")
+        assert head.get("x-forwarded-host") == HOST
+
+
+def test_the_pod_hears_nothing_from_a_proxy_that_nobody_trusts(start_world):
+    world = start_world(agents=1, env={"TRUSTED_PROXIES": "203.0.113.0/24"})
+    pod, path = world.place("CA1")
+    said = {"X-Forwarded-For": "203.0.113.9", "X-Forwarded-Proto": "https", "X-Forwarded-Host": "evil.example.com"}
+    with world.open(path, headers=list(said.items())) as stream:
+        assert stream.echoes()
+        head = world.agents[pod].heads[-1]
+        assert head.get("x-forwarded-for") == "127.0.0.1"
+        assert head.get("x-forwarded-proto") == "http"
         assert head.get("x-forwarded-host") == HOST
 
 

@@ -8,6 +8,8 @@ import contextlib
 import hashlib
 import hmac
 import os
+import resource
+import signal
 import socket
 import struct
 import threading
@@ -46,6 +48,20 @@ def state_of(world, pod):
     """What the API says of the pod, in the words that matter here."""
     found = world.pod(pod)
     return found["is_draining"], [call if isinstance(call, str) else call["call_sid"] for call in found["calls"]]
+
+
+@contextlib.contextmanager
+def silence_at(address, port):
+    """A listener that nobody accepts from, and whose queue is full: as a machine that is gone."""
+    with socket.socket() as listener, contextlib.ExitStack() as waiting:
+        listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        listener.bind((address, port))
+        listener.listen(0)
+        for _ in range(3):
+            sock = waiting.enter_context(socket.socket())
+            sock.setblocking(False)
+            sock.connect_ex((address, port))
+        yield
 
 
 # ----- Who is let in -----
@@ -473,23 +489,94 @@ def test_all_pods_gone_is_503_and_no_pod_has_two_calls(world_of):
 
 
 def test_a_pod_that_does_not_even_refuse_is_left_after_the_connect_timeout(world_of):
-    """A machine that is gone answers nothing. Here: a listener that nobody accepts from, and whose queue is full."""
     world = world_of(env={"GATEWAY_CONNECT_TIMEOUT": "300ms"})
     pod, path = world.place("CA1")
     agent = world.agents[pod]
     agent.stop()
-    with socket.socket() as listener, contextlib.ExitStack() as waiting:
-        listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-        listener.bind((agent.address, agent.port))
-        listener.listen(0)
-        for _ in range(3):
-            sock = waiting.enter_context(socket.socket())
-            sock.setblocking(False)
-            sock.connect_ex((agent.address, agent.port))
-        with world.open(path) as stream:
-            assert stream.echoes()
-            assert world.call("CA1")["pod_name"] == other_pod(world, pod)
+    with silence_at(agent.address, agent.port), world.open(path) as stream:
+        assert stream.echoes()
+        assert world.call("CA1")["pod_name"] == other_pod(world, pod)
     assert state_of(world, pod) == (True, [])
+
+
+def test_a_second_stream_follows_its_call_to_the_pod_that_the_first_one_found(world_of):
+    """Both try the pod that is gone. The first gives it up and opens elsewhere, while the second is still waiting."""
+    world = world_of(env={"GATEWAY_SECRET": SECRET, "GATEWAY_CONNECT_TIMEOUT": "1s", "GATEWAY_RELEASE_GRACE": LONG})
+    pod, path = world.place("CA1")
+    agent = world.agents[pod]
+    agent.stop()
+    streams = []
+    with silence_at(agent.address, agent.port):
+        threads = [threading.Thread(target=lambda: streams.append(world.connect(path))) for _ in range(2)]
+        for thread in threads:
+            thread.start()
+            time.sleep(0.4)
+        for thread in threads:
+            thread.join()
+    assert [stream.status for stream in streams] == [101, 101]
+    assert all(stream.echoes() for stream in streams)
+    assert len(world.agents[other_pod(world, pod)].heads) == 2
+    for stream in streams:
+        stream.close()
+
+
+def test_a_client_that_hangs_up_on_a_pod_that_is_gone_and_comes_back_gets_another(world_of):
+    """The pod's machine is gone without a word, so that the router cannot know yet that the old stream is dead."""
+    world = world_of(env={"GATEWAY_SECRET": SECRET, "GATEWAY_CONNECT_TIMEOUT": "300ms"}, is_manual=True)
+    pod, path = world.place("CA1")
+    agent = world.agents[pod]
+    stream = world.open(path)
+    with agent.accept() as dead:
+        agent.stop()
+        with silence_at(agent.address, agent.port):
+            stream.close()
+            assert dead.is_closed_by_other()  # so far the router has heard of it
+            with world.open(path):
+                assert world.call("CA1")["pod_name"] == other_pod(world, pod)
+    assert state_of(world, pod) == (True, [])
+
+
+def test_a_router_that_stood_still_blames_no_pod_for_it(start_world):
+    """As on a machine that is paused or overloaded: the time to connect is over when it goes on, but the connection is there."""
+    env = {"GATEWAY_SECRET": SECRET, "GATEWAY_CONNECT_TIMEOUT": "100ms", "GATEWAY_RELEASE_GRACE": LONG}
+    world = start_world(agents=1, env=env, tiers={"basic": {"type": "shared", "target": 1, "max_concurrent": 20}})
+    is_over = threading.Event()
+
+    def come_and_go(path):
+        while not is_over.is_set():
+            with contextlib.suppress(Closed, OSError):
+                world.connect(path).close()
+
+    threads = [threading.Thread(target=come_and_go, args=(world.place(f"CA{number}")[1],)) for number in range(20)]
+    for thread in threads:
+        thread.start()
+    for _ in range(20):
+        time.sleep(0.05)
+        world.router.proc.send_signal(signal.SIGSTOP)
+        time.sleep(0.2)
+        world.router.proc.send_signal(signal.SIGCONT)
+    is_over.set()
+    for thread in threads:
+        thread.join()
+    assert state_of(world, "voice-agent-0")[0] is False
+    assert "cannot be reached" not in world.router.log()
+
+
+def test_a_router_without_descriptors_blames_no_pod_for_it(start_world):
+    """Or one flood of clients would put all pods aside."""
+    world = start_world(agents=4)
+    pod, path = world.place("CA1")
+    process = world.router.proc.pid
+    _, hard = resource.prlimit(process, resource.RLIMIT_NOFILE)
+    resource.prlimit(process, resource.RLIMIT_NOFILE, (len(os.listdir(f"/proc/{process}/fd")) + 1, hard))
+    assert world.refusal(path) == 503
+    resource.prlimit(process, resource.RLIMIT_NOFILE, (hard, hard))
+    assert 'smart_router_gateway_refusals_total{reason="exhausted"} 1' in world.router.get("/metrics").text
+    assert {name: state_of(world, name) for name in world.agents} == {
+        name: (False, ["CA1"] if name == pod else []) for name in world.agents
+    }
+    with world.open(path) as stream:
+        assert stream.echoes()
 
 
 def test_a_pod_that_accepts_and_never_answers_is_504(world_of):
@@ -525,7 +612,8 @@ def test_a_killed_router_double_books_nobody_when_it_is_back(world_of):
 
 
 def test_a_call_that_does_not_come_back_to_a_restarted_router_runs_out(world_of):
-    world = world_of(env={"LEASE_TTL": "2s"})
+    """Not before HEARTBEAT_TTL: a router that has just started does not know who could be heard meanwhile."""
+    world = world_of(env={"LEASE_TTL": "2s", "HEARTBEAT_TTL": "2s"})
     pod, path = world.place("CA1")
     with world.open(path) as stream:
         assert stream.echoes()

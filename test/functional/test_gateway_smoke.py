@@ -271,6 +271,36 @@ def test_a_call_that_comes_back_to_another_router_is_not_released(redis_server, 
     asyncio.run(run())
 
 
+def test_a_call_whose_close_the_store_did_not_hear_of_and_that_comes_back_elsewhere_is_not_released(redis_server, start_router):
+    async def run():
+        async with Agent() as agent:
+            env = environment(f"agent-0={agent.address}", REDIS_URL=redis_server.url, GATEWAY_SECRET=SECRET)
+            env.update(GATEWAY_RELEASE_GRACE="3s", REDIS_TIMEOUT="200ms")
+            left = await in_thread(start_router, env)
+            right = await in_thread(start_router, env)
+            url = left.allocate("CA1")["ws_url"]
+            unattended = left.get("/api/v1/call/CA1").json()["expires_at"]
+            first = await connect(left, url)
+            expiry = lambda: left.get("/api/v1/call/CA1").json()["expires_at"]  # noqa: E731
+            await in_thread(wait_until, lambda: expiry() != unattended, "the first router has renewed the lease")
+            with redis_server.paused():
+                await first.close()
+                await in_thread(wait_until, lambda: left.get("/ready").status_code == 503, "the first router has noticed")
+            await in_thread(wait_until, lambda: right.get("/ready").status_code == 200, "the store is back")
+            second = await connect(right, url)
+            await in_thread(
+                wait_until,
+                lambda: left.log_lines("call not released: somebody else keeps it alive") or left.log_lines("call released"),
+                "the first router makes up its mind",
+            )
+            assert not left.log_lines("call released")
+            await echo(second, "right")
+            await second.close()
+            await gone(left, "CA1")
+
+    asyncio.run(run())
+
+
 @pytest.mark.parametrize(
     "name, env",
     [

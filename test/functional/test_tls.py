@@ -12,6 +12,8 @@ import socket
 import ssl
 import subprocess
 import threading
+import time
+import urllib.request
 
 import httpx
 import pytest
@@ -248,22 +250,85 @@ def test_an_answer_that_ends_the_connection_ends_it_with_a_word(start, certifica
     assert json.loads(received.partition(b"\r\n\r\n")[2])["total"] == 1000
 
 
-def test_a_slow_reader_gets_everything_though_the_server_has_closed_long_ago(start, certificate):
-    router = start(STATIC_PODS=MANY_PODS)
-    request = b"GET /api/v1/pods?limit=1000 HTTP/1.1\r\nHost: x\r\nConnection: %s\r\n\r\n"
+def counts(router):
+    """Connections of the HTTP server, and of the TLS listener. Asked elsewhere, so as not to be one of them."""
+    with urllib.request.urlopen(f"{router.metrics_url}/metrics", timeout=60) as answer:
+        text = answer.read().decode()
+    names = (r'smart_router_http_connections\{listener="http"\}', "smart_router_tls_connections")
+    return tuple(int(re.search(rf"^{name} (\d+)", text, re.M).group(1)) for name in names)
+
+
+def rest(router):
+    """What the counts are once they stay so."""
+    last, same = None, 0
+    while same < 10:
+        time.sleep(0.02)
+        now = counts(router)
+        same = same + 1 if now == last else 0
+        last = now
+    return last
+
+
+def ask_without_reading(router, certificate, requests):
     sock = socket.socket()
     sock.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 4096)
     sock.settimeout(60)
     sock.connect(("127.0.0.1", router.tls_port))
-    with tls.TlsSocket(sock, certificate.context()) as conn:
-        conn.sendall(request % b"keep-alive" * 100 + request % b"close")
-        wait_until(lambda: metric(router, "smart_router_tls_connections") == 1, "it is connected")
-        received, failed = read_all(conn)
-    assert not failed  # and it was told that this is all
+    conn = tls.TlsSocket(sock, certificate.context())
+    request = b"GET /api/v1/pods?limit=200 HTTP/1.1\r\nHost: x\r\nConnection: %s\r\n\r\n"
+    conn.sendall(request % b"keep-alive" * (requests - 1) + request % b"close")
+    return conn
+
+
+def closed_behind_its_back(router, certificate):
+    """A connection that the HTTP server has answered and closed, while the kernel does not take all of it yet.
+
+    How much the kernel takes is found by trying: with less the connection has ended, with more the server waits.
+    """
+    router.client.close()
+    few, many = 1, 500
+    for _ in range(60):
+        requests = (few + many) // 2
+        conn = ask_without_reading(router, certificate, requests)
+        state = rest(router)
+        if state == (0, 1):
+            return conn, requests
+        if state == (0, 0):
+            few = requests
+        else:
+            many = requests
+        conn.sock.close()
+        wait_until(lambda: counts(router) == (0, 0), "it is gone")
+        if many - few < 2:  # the kernel has changed its mind
+            few, many = max(1, few - 20), many + 20
+    pytest.fail("the kernel takes now more, now less")
+
+
+def is_all(received, requests):
     head, _, body = received.partition(b"\r\n\r\n")
-    size = int(re.search(rb"Content-Length: (\d+)", head).group(1))
-    assert received.count(body[:size]) == 101
-    assert received.endswith(body[:size])
+    body = body[: int(re.search(rb"Content-Length: (\d+)", head).group(1))]
+    return received.count(body) == requests and received.endswith(body)
+
+
+def test_a_slow_reader_gets_everything_though_the_server_has_closed(start, certificate):
+    router = start(STATIC_PODS=MANY_PODS, HTTP_WRITE_TIMEOUT="10m")
+    conn, requests = closed_behind_its_back(router, certificate)
+    with conn:
+        received, failed = read_all(conn)
+    assert not failed  # it was told that this is all
+    assert is_all(received, requests)
+
+
+def test_shutdown_waits_for_a_slow_reader_though_the_server_has_closed(start, certificate):
+    router = start(STATIC_PODS=MANY_PODS, HTTP_WRITE_TIMEOUT="10m")
+    conn, requests = closed_behind_its_back(router, certificate)
+    router.proc.send_signal(signal.SIGTERM)
+    wait_until(lambda: router.log_lines("stopping"), "it stops")
+    with conn:
+        received, failed = read_all(conn)
+    assert not failed
+    assert is_all(received, requests)
+    assert router.proc.wait(60) == 0
 
 
 def test_events_are_told_over_tls(start, certificate):

@@ -66,6 +66,8 @@ class Certificate:
         """A client that trusts this certificate and no other."""
         context = ssl.create_default_context(cafile=str(self.cert))
         context.verify_flags &= ~getattr(ssl, "VERIFY_X509_STRICT", 0)
+        # Whether the other side has said that this is the end makes a difference here.
+        context.options &= ~getattr(ssl, "OP_IGNORE_UNEXPECTED_EOF", 0)
         return context
 
 

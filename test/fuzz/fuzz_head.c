@@ -169,7 +169,7 @@ static void handle(struct http_request *request, void *arg UNUSED)
     struct strbuf buf;
 
     strbuf_init(&buf, http_request_arena(request), HEAD_REQUEST_MAX);
-    head_write_request(request, SLICE("/agent"), &buf);
+    head_write_request(NULL, request, SLICE("/agent"), &buf);
     if (!strbuf_failed(&buf))
         check_request(strbuf_slice(&buf));
     http_respond(request, 200, "text/plain", SLICE("seen"));

@@ -294,6 +294,10 @@ static struct command command_of(enum command_type type)
     case COMMAND_CALL:
         command.call.call_sid = "CA1";
         break;
+    case COMMAND_LEAVE:
+        command.leave.call_sid = "CA1";
+        command.leave.carrier = "router-0";
+        break;
     case COMMAND_RENEW:
         command.renew.call_sids = sids;
         command.renew.count = ARRAY_LEN(sids);

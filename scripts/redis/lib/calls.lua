@@ -88,3 +88,44 @@ local function call_renew(call_sid, pod, lease_ms, record_ms)
   end
   return expiry
 end
+
+-- Which routers carry a call is in its record, one name after the other with commas between them. A router that has died does
+-- not count: each says every now and then that it is there.
+local CARRIER_TTL = 30000 -- CARRIER_TTL_MS in src/core/command.h
+
+local function carrier_is_here(carrier)
+  rc('SET', P .. 'carrier:' .. carrier, '1', 'PX', CARRIER_TTL)
+end
+
+local function call_carried(call_sid, carrier)
+  local key = P .. 'call:' .. call_sid
+  local others = rc('HGET', key, 'carriers')
+  if not others or others == '' then
+    rc('HSET', key, 'carriers', carrier)
+  elseif not string.find(',' .. others .. ',', ',' .. carrier .. ',', 1, true) then
+    local names = {carrier}
+    for name in string.gmatch(others, '[^,]+') do
+      if rc('EXISTS', P .. 'carrier:' .. name) == 1 then
+        names[#names + 1] = name
+      end
+    end
+    rc('HSET', key, 'carriers', table.concat(names, ','))
+  end
+end
+
+-- This router does not carry it any more. Does another one?
+local function call_left(call_sid, carrier)
+  local key = P .. 'call:' .. call_sid
+  local names = {}
+  for name in string.gmatch(rc('HGET', key, 'carriers') or '', '[^,]+') do
+    if name ~= carrier and rc('EXISTS', P .. 'carrier:' .. name) == 1 then
+      names[#names + 1] = name
+    end
+  end
+  if names[1] then
+    rc('HSET', key, 'carriers', table.concat(names, ','))
+  else
+    rc('HDEL', key, 'carriers')
+  end
+  return names[1] ~= nil
+end

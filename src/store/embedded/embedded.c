@@ -68,7 +68,7 @@ static int embedded_admit(struct embedded *embedded, const struct command *comma
         return embedded->failed;
     bound = bound_effects(command, embedded->core);
     /* On a full disk what is still reserved is for releases: they give pods back and add little. */
-    if (embedded->is_full && command->type != COMMAND_RELEASE)
+    if (embedded->is_full && command->type != COMMAND_RELEASE && command->type != COMMAND_LEAVE)
         return -ENOSPC;
     r = commit_reserve(embedded, bound);
     if (r < 0)

@@ -209,31 +209,75 @@ static int release_encode(struct operation *operation, struct args *args)
     return 0;
 }
 
-static int release_decode(struct operation *operation, const redisReply *reply)
+/* What scripts/redis/release.lua says of a call that it has released, behind its first number. */
+static int read_released(struct operation *operation, struct answer *answer, const char *call_sid)
 {
     struct result *result = operation->result;
     struct call_info *call = &result->release.call;
-    struct answer answer;
     const char *tier;
+
+    call->call_sid = arena_strdup(operation->arena, call_sid);
+    call->pod = answer_text(answer);
+    call->pool = answer_text(answer);
+    call->merchant_id = answer_text(answer);
+    call->provider = answer_text(answer);
+    call->allocated_at_ms = answer_seconds(answer);
+    call->address = answer_address(answer);
+    tier = answer_text(answer);
+    result->release.released_to = tier[0] ? pool_label(operation->arena, tier) : "";
+    result->release.was_draining = answer_u64(answer) != 0;
+    if (!call->call_sid || !result->release.released_to)
+        return -ENOMEM;
+    return answer_end(operation, answer);
+}
+
+static int release_decode(struct operation *operation, const redisReply *reply)
+{
+    struct answer answer;
 
     answer_init(&answer, reply, operation->arena);
     if (answer_u64(&answer) == 0) {
-        result->outcome = OUTCOME_NOT_FOUND;
+        operation->result->outcome = OUTCOME_NOT_FOUND;
         return answer_end(operation, &answer);
     }
-    call->call_sid = arena_strdup(operation->arena, operation->command.release.call_sid);
-    call->pod = answer_text(&answer);
-    call->pool = answer_text(&answer);
-    call->merchant_id = answer_text(&answer);
-    call->provider = answer_text(&answer);
-    call->allocated_at_ms = answer_seconds(&answer);
-    call->address = answer_address(&answer);
-    tier = answer_text(&answer);
-    result->release.released_to = tier[0] ? pool_label(operation->arena, tier) : "";
-    result->release.was_draining = answer_u64(&answer) != 0;
-    if (!call->call_sid || !result->release.released_to)
-        return -ENOMEM;
-    return answer_end(operation, &answer);
+    return read_released(operation, &answer, operation->command.release.call_sid);
+}
+
+/* LEAVE */
+
+static int leave_encode(struct operation *operation, struct args *args)
+{
+    const char *carrier = operation->command.leave.carrier;
+
+    args_begin(args, operation, operation->arena, 3);
+    args_add_text(args, operation->command.leave.call_sid);
+    args_add_text(args, carrier ? carrier : "");
+    args_add_u64(args, operation->command.leave.expires_at_ms);
+    return 0;
+}
+
+static int leave_decode(struct operation *operation, const redisReply *reply)
+{
+    struct result *result = operation->result;
+    struct answer answer;
+
+    answer_init(&answer, reply, operation->arena);
+    switch (answer_u64(&answer)) {
+    case 0:
+        result->outcome = OUTCOME_NOT_FOUND;
+        return answer_end(operation, &answer);
+    case 1:
+        return read_released(operation, &answer, operation->command.leave.call_sid);
+    case 2:
+        result->outcome = OUTCOME_CONFLICT;
+        result->error = "somebody has renewed the call";
+        return answer_end(operation, &answer);
+    default:
+        result->outcome = OUTCOME_CONFLICT;
+        result->error = "another router carries the call";
+        result->release.is_carried = true;
+        return answer_end(operation, &answer);
+    }
 }
 
 /* RENEW, a bounded number of calls at a time */
@@ -277,9 +321,10 @@ static int renew_next(struct operation *operation)
     size_t end = (size_t)min_u64(operation->command.renew.count, operation->at + (uint64_t)REDIS_RENEW_BATCH);
     struct args args;
 
-    args_begin(&args, operation, operation->arena, 2 + end - operation->at);
+    args_begin(&args, operation, operation->arena, 3 + end - operation->at);
     args_add_u64(&args, operation->store->core.lease_ttl_ms);
     args_add_u64(&args, operation->store->call_info_ttl_ms);
+    args_add_text(&args, operation->command.renew.carrier ? operation->command.renew.carrier : "");
     for (size_t i = operation->at; i < end; i++)
         args_add_text(&args, operation->command.renew.call_sids[i]);
     return args_call(&args, operation, "renew", renew_answered);
@@ -520,6 +565,7 @@ const struct command_spec *command_spec(enum command_type type)
     static const struct command_spec specs[COMMAND_TYPES] = {
         [COMMAND_ALLOCATE] = {"allocate", allocate_encode, allocate_decode, true},
         [COMMAND_RELEASE] = {"release", release_encode, release_decode, true},
+        [COMMAND_LEAVE] = {"leave", leave_encode, leave_decode, false},
         [COMMAND_MOVE_CALL] = {"move_call", move_encode, move_decode, true},
         [COMMAND_DRAIN] = {"drain", drain_encode, drain_decode, false},
         [COMMAND_UNDRAIN] = {"undrain", undrain_encode, undrain_decode, false},

@@ -1,0 +1,114 @@
+"""Several routers on one Redis carry the streams of the same calls: each call is released once, after the last of them."""
+
+import contextlib
+import time
+
+import pytest
+from conftest import wait_until
+from streams import Agent, Stream
+
+SECRET = "the-first-secret-is-long-enough"
+CARRIER_TTL_S = 30
+
+
+class Replicas:
+    """Two routers, one agent with one place."""
+
+    def __init__(self, start_router, redis_server, **env):
+        self.agent = Agent()
+        self.redis = redis_server.client()
+        env = {
+            "STATIC_PODS": f"agent-0=127.0.0.1:{self.agent.port}",
+            "TIER_CONFIG": '{"standard":{"type":"exclusive","target":1}}',
+            "REDIS_URL": redis_server.url,
+            "GATEWAY_SECRET": SECRET,
+            "GATEWAY_RELEASE_GRACE": "300ms",
+            "CLEANUP_INTERVAL": "100ms",
+            "LEADER_ELECTION_ENABLED": "false",
+            **env,
+        }
+        self.a, self.b = (start_router(env) for _ in range(2))
+
+    def place(self, call_sid):
+        url = self.a.allocate(call_sid)["ws_url"]
+        return url[url.index("/", url.index("://") + 3) :]
+
+    def open(self, router, path):
+        stream = Stream(router.port, path)
+        assert stream.status == 101, stream.head.data
+        assert stream.echoes()
+        return stream
+
+    def has(self, call_sid):
+        return self.b.get(f"/api/v1/call/{call_sid}").status_code == 200
+
+    def carriers(self, call_sid):
+        return len((self.redis.hget(f"voice:call:{call_sid}", "carriers") or "").split(",")) if self.has(call_sid) else 0
+
+
+@pytest.fixture
+def replicas(redis_server, start_router):
+    with contextlib.ExitStack() as stack:
+
+        def start(**env):
+            world = Replicas(start_router, redis_server, **env)
+            stack.callback(world.agent.close)
+            return world
+
+        yield start
+
+
+@pytest.mark.parametrize("first", ("a", "b"))
+def test_a_call_with_streams_at_two_routers_ends_with_the_last_of_them(replicas, first):
+    world = replicas()
+    path = world.place("CA1")
+    streams = {"a": world.open(world.a, path), "b": world.open(world.b, path)}
+    wait_until(lambda: world.carriers("CA1") == 2, "both carry it")
+    streams.pop(first).close()
+    wait_until(lambda: world.carriers("CA1") == 1, "one has left")
+    (last,) = streams.values()
+    time.sleep(1)
+    assert last.echoes() and world.has("CA1")
+    last.close()
+    wait_until(lambda: not world.has("CA1"), "the call is released")
+    assert world.a.get("/api/v1/status").json()["tiers"]["standard"]["available"] == 1
+
+
+def test_a_client_that_vanishes_and_comes_back_elsewhere_keeps_its_call(replicas):
+    world = replicas(GATEWAY_IDLE_TIMEOUT="1500ms")
+    path = world.place("CA1")
+    world.open(world.a, path)  # and never a word again
+    back = world.open(world.b, path)
+    wait_until(lambda: back.echoes() and world.carriers("CA1") == 2, "both carry it")
+    wait_until(lambda: back.echoes() and world.carriers("CA1") == 1, "the first is cut off")
+    for _ in range(10):
+        assert back.echoes() and world.has("CA1")
+        time.sleep(0.1)
+    back.close()
+    wait_until(lambda: not world.has("CA1"), "the call is released")
+
+
+def test_a_router_that_died_does_not_keep_the_call_of_another(replicas):
+    world = replicas()
+    path = world.place("CA1")
+    world.open(world.a, path)
+    wait_until(lambda: world.carriers("CA1") == 1, "the first carries it")
+    world.a.kill()
+    back = world.open(world.b, path)
+    wait_until(lambda: world.carriers("CA1") == 2, "the second carries it, too")
+    back.close()
+    wait_until(lambda: world.carriers("CA1") == 1, "the second has left, and believes in the first")
+    for key in world.redis.scan_iter("voice:carrier:*"):  # what CARRIER_TTL_S do as well
+        world.redis.delete(key)
+    wait_until(lambda: not world.has("CA1"), "the call is released")
+
+
+def test_a_router_says_every_now_and_then_that_it_is_there(replicas):
+    world = replicas()
+    path = world.place("CA1")
+    with world.open(world.a, path):
+        wait_until(lambda: world.carriers("CA1") == 1, "it carries the call")
+        (key,) = world.redis.scan_iter("voice:carrier:*")
+        assert 0 < world.redis.pttl(key) <= CARRIER_TTL_S * 1000
+        world.redis.delete(key)
+        wait_until(lambda: world.redis.exists(key), "it is still there")

@@ -257,6 +257,17 @@ def test_a_webhook_that_is_sent_again_after_its_call_takes_no_pod(guarded, provi
     assert answer.status_code == 200 and calls(guarded) == {"CA2"}
 
 
+def test_who_needs_no_token_ends_no_call_of_a_provider_that_has_one(start_router):
+    router = start_router({"TWILIO_AUTH_TOKEN": TOKENS["TWILIO_AUTH_TOKEN"]})
+    for sid, provider in (("CA1", "twilio"), ("CA2", "plivo"), ("CA3", "exotel"), ("CA4", "my-own")):
+        router.allocate(sid, provider=provider)
+    for sid in ("CA1", "CA2", "CA3", "CA4"):
+        assert_accepted("plivo", post(router, "plivo", {"CallUUID": sid, **OVER["plivo"][0]}))
+    assert calls(router) == {"CA1"}
+    (line,) = router.log_lines("status callback ignored")
+    assert line["call_sid"] == "CA1"
+
+
 def test_the_other_provider_s_token_is_no_good(guarded):
     params = {"CallSid": "CA1"}
     signature = webhooks.sign_twilio(TOKENS["PLIVO_AUTH_TOKEN"], BASE + path_of("twilio", "allocate"), params)

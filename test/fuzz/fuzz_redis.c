@@ -387,7 +387,7 @@ static void on_event(void *arg UNUSED, const struct event_text *events, size_t c
                !memchr(events[i].json.data, '\n', events[i].json.len));
         assert(events[i].kind.len <= EVENT_KIND_MAX && events[i].id.len <= EVENT_ID_MAX);
         for (size_t at = 0; at < events[i].json.len; at++)
-            assert((unsigned char)events[i].json.data[at] >= ' ');
+            assert((unsigned char)events[i].json.data[at] >= ' ' || events[i].json.data[at] == '\t');
         world.events++;
     }
 }

@@ -21,12 +21,44 @@ static void status_answer(const struct status_callback *callback)
     http_respond(callback->task.request, 200, provider->content_type, provider->status_answer);
 }
 
+static void status_ignore(const struct status_callback *callback, const char *error)
+{
+    struct http_request *request = callback->task.request;
+
+    if (error)
+        log_warn("status callback ignored", log_str("provider", callback->provider->name),
+                 log_str("call_sid", callback->call_sid), log_str("error", error),
+                 log_str("peer", http_request_peer(request)),
+                 log_str("request_id", http_request_id(request)));
+    else
+        log_debug("call goes on", log_str("call_sid", callback->call_sid),
+                  log_str("status", callback->status), log_str("provider", callback->provider->name),
+                  log_str("request_id", http_request_id(request)));
+    status_answer(callback);
+}
+
 static void api_status_callback_stored(struct api_task *task, const struct result *result)
 {
     const struct status_callback *callback = CONTAINER_OF(task, struct status_callback, task);
 
     api_note_release(task, result, callback->call_sid, API_STATUS_CALLBACK);
     status_answer(callback);
+}
+
+/* In the name of a provider without a token anybody can speak: not of calls whose provider has one. */
+static void api_status_callback_looked(struct api_task *task, const struct result *result)
+{
+    struct status_callback *callback = CONTAINER_OF(task, struct status_callback, task);
+    const struct command command = {.type = COMMAND_RELEASE, .release = {.call_sid = callback->call_sid}};
+    const struct provider *owner =
+        result->outcome == OUTCOME_OK ? provider_find(result->call.call.provider) : NULL;
+
+    if (owner && verify_is_on(task->api, owner) && !verify_is_on(task->api, callback->provider)) {
+        status_ignore(callback, "the call is one of a provider that signs");
+        return;
+    }
+    task->stored = api_status_callback_stored;
+    api_execute(task, &command);
 }
 
 static void api_status_callback_failed(struct api_task *task, int err)
@@ -37,25 +69,10 @@ static void api_status_callback_failed(struct api_task *task, int err)
     status_answer(callback);
 }
 
-static void status_ignore(const struct status_callback *callback, const char *error)
-{
-    struct http_request *request = callback->task.request;
-
-    if (error)
-        log_warn("status callback ignored", log_str("provider", callback->provider->name),
-                 log_str("error", error), log_str("peer", http_request_peer(request)),
-                 log_str("request_id", http_request_id(request)));
-    else
-        log_debug("call goes on", log_str("call_sid", callback->call_sid),
-                  log_str("status", callback->status), log_str("provider", callback->provider->name),
-                  log_str("request_id", http_request_id(request)));
-    status_answer(callback);
-}
-
 static void api_status_callback(struct api *api, struct http_request *request,
                                 const struct provider *provider)
 {
-    struct command command = {.type = COMMAND_RELEASE};
+    struct command command = {.type = COMMAND_CALL};
     struct status_callback *callback;
     struct params params;
     bool is_over;
@@ -68,7 +85,7 @@ static void api_status_callback(struct api *api, struct http_request *request,
     }
     if (!verify_webhook(api, request, provider))
         return;
-    callback = api_task_new(api, request, sizeof(*callback), api_status_callback_stored);
+    callback = api_task_new(api, request, sizeof(*callback), api_status_callback_looked);
     if (!callback)
         return;
     callback->task.failed = api_status_callback_failed;
@@ -82,7 +99,7 @@ static void api_status_callback(struct api *api, struct http_request *request,
     }
     if (verify_is_on(api, provider))
         over_add(api->over, provider->name, callback->call_sid);
-    command.release.call_sid = callback->call_sid;
+    command.call.call_sid = callback->call_sid;
     api_execute(&callback->task, &command);
 }
 

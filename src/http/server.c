@@ -13,12 +13,12 @@
 
 enum {
     SERVER_BACKLOG = 4096,
-    SERVER_TICK_MIN_MS = 10,
+    SERVER_TICK_MIN_MS = 2,
     SERVER_TICK_MAX_MS = 250,
     SERVER_ACCEPT_LOG_MS = 1000,
     /* What is done in one turn of the loop when thousands come, or go, at once: others want their turn. */
-    SERVER_ACCEPT_MAX = 32,
-    SERVER_EXPIRE_MAX = 32,
+    SERVER_ACCEPT_MAX = 8,
+    SERVER_EXPIRE_MAX = 8,
 };
 
 static void server_choose_prefix(struct http_server *server)
@@ -216,6 +216,27 @@ static bool server_expire_some(struct http_server *server, struct list *waiting)
     return false;
 }
 
+/*
+ * Who is next is known, because each list is in the order of its deadlines. Looking just then, and not every
+ * now and then, spreads out what happens to thousands who came one after the other.
+ */
+static uint64_t server_next_look_ms(const struct http_server *server)
+{
+    uint64_t now_ms = uv_now(server->loop);
+    uint64_t next_ms = server->tick_ms;
+
+    for (unsigned i = 0; i < WAIT_COUNT; i++) {
+        const struct list *waiting = &server->waiting[i];
+        uint64_t deadline_ms;
+
+        if (list_is_empty(waiting))
+            continue;
+        deadline_ms = LIST_ENTRY(waiting->next, struct http_connection, wait_link)->deadline_ms;
+        next_ms = min_u64(next_ms, deadline_ms > now_ms ? deadline_ms - now_ms : 0);
+    }
+    return max_u64(next_ms, SERVER_TICK_MIN_MS);
+}
+
 static void server_tick(uv_timer_t *timer)
 {
     struct http_server *server = timer->data;
@@ -226,15 +247,15 @@ static void server_tick(uv_timer_t *timer)
     for (unsigned i = 0; i < WAIT_COUNT; i++)
         has_more |= server_expire_some(server, &server->waiting[i]);
     if (has_more)
-        (void)uv_timer_start(timer, server_tick, 1, server->tick_ms);
-    else if (list_is_empty(&server->all) && !server->is_accept_pending)
-        (void)uv_timer_stop(timer);
+        (void)uv_timer_start(timer, server_tick, 1, 0);
+    else if (!list_is_empty(&server->all) || server->is_accept_pending)
+        (void)uv_timer_start(timer, server_tick, server_next_look_ms(server), 0);
 }
 
 static void server_start_ticking(struct http_server *server)
 {
     if (!uv_is_active((uv_handle_t *)&server->timer))
-        (void)uv_timer_start(&server->timer, server_tick, server->tick_ms, server->tick_ms);
+        (void)uv_timer_start(&server->timer, server_tick, server->tick_ms, 0);
 }
 
 static void server_socket_freed(uv_handle_t *handle)

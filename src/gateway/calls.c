@@ -272,6 +272,9 @@ static void call_left(void *arg, int err, const struct result *result)
     }
     if (result->outcome == OUTCOME_OK)
         call_note_release(call, result);
+    if (result->outcome == OUTCOME_CONFLICT && !call->was_carried)
+        log_info("call not released: somebody else keeps it alive", log_str("call_sid", call->call_sid),
+                 log_str("reason", result->error));
     if (result->outcome == OUTCOME_CONFLICT && result->release.is_carried && !call->was_carried &&
         !call->calls->is_stopping) {
         /* By a router that may have died a moment ago: then nobody else would release it. */
@@ -279,9 +282,6 @@ static void call_left(void *arg, int err, const struct result *result)
         call_wait(call, CARRIER_TTL_MS);
         return;
     }
-    if (result->outcome == OUTCOME_CONFLICT)
-        log_info("call not released: somebody else keeps it alive", log_str("call_sid", call->call_sid),
-                 log_str("reason", result->error));
     call_forget(call);
 }
 

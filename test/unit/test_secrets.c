@@ -97,20 +97,8 @@ static char *repeated(const char *text, size_t times)
 static void check__says_what_is_wrong_and_never_the_value(void **state UNUSED)
 {
     static const char *const bad[] = {
-        ",",
-        "secret,",
-        ",secret",
-        "secret,,other",
-        "sec ret",
-        "secret, other",
-        " secret",
-        "secret\t",
-        "secret\n",
-        "secr\x01"
-        "et",
-        "secr\x7f"
-        "et",
-        "secr\xc3\xa9t",
+        ",",       "secret,",  ",secret",  "secret,,other", "sec ret",    "secret, other",
+        " secret", "secret\t", "secret\n", "secr\001et",    "secr\177et", "secr\xc3\xa9t",
     };
     char error[256];
 

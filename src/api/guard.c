@@ -7,6 +7,7 @@
  * /api/v1 here has no route there either.
  */
 #include "api/api_internal.h"
+#include "base/slice.h"
 
 static const char guarded[] = "/api/v1";
 
@@ -31,22 +32,6 @@ static bool is_guarded(struct slice path)
     return true;
 }
 
-/* The name of a header or a scheme, whatever the case; `word` is lower case. */
-static bool is_word(struct slice text, const char *word)
-{
-    size_t len = strlen(word);
-
-    if (text.len != len)
-        return false;
-    for (size_t i = 0; i < len; i++) {
-        char c = text.data[i];
-
-        if ((c >= 'A' && c <= 'Z' ? c | 0x20 : c) != word[i])
-            return false;
-    }
-    return true;
-}
-
 /* The one Authorization header. Of two, somebody on the way may have looked at the other one: data is NULL.
  */
 static struct slice guard_credentials(const struct http_request *request)
@@ -57,7 +42,7 @@ static struct slice guard_credentials(const struct http_request *request)
         struct slice name, value;
 
         http_request_header_at(request, i, &name, &value);
-        if (!is_word(name, "authorization"))
+        if (!slice_is_word(name, "authorization"))
             continue;
         if (found.data)
             return (struct slice){NULL, 0};
@@ -70,16 +55,11 @@ static struct slice guard_credentials(const struct http_request *request)
 static struct slice guard_bearer(struct slice credentials)
 {
     const char *blank = credentials.data ? memchr(credentials.data, ' ', credentials.len) : NULL;
-    struct slice key;
 
-    if (!blank || !is_word((struct slice){credentials.data, (size_t)(blank - credentials.data)}, "bearer"))
+    if (!blank ||
+        !slice_is_word((struct slice){credentials.data, (size_t)(blank - credentials.data)}, "bearer"))
         return (struct slice){NULL, 0};
-    key = (struct slice){blank, (size_t)(credentials.data + credentials.len - blank)};
-    while (key.len > 0 && key.data[0] == ' ') {
-        key.data++;
-        key.len--;
-    }
-    return key;
+    return slice_trim((struct slice){blank, (size_t)(credentials.data + credentials.len - blank)});
 }
 
 int api_guard(struct http_request *request, void *arg, const char **ret_error)

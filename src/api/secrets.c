@@ -3,6 +3,8 @@
 #include <stdio.h>
 #include <stdlib.h>
 
+#include <openssl/crypto.h>
+
 struct secret_list {
     char *text; /* the values' own memory */
     size_t text_len;
@@ -129,14 +131,7 @@ struct slice secrets_at(const struct secrets *secrets, enum secret_kind kind, si
 
 bool secret_equals(struct slice a, struct slice b)
 {
-    /* Volatile, so that no compiler finds out that the rest cannot matter after the first difference. */
-    volatile unsigned char differs = 0;
-
-    if (a.len != b.len)
-        return false;
-    for (size_t i = 0; i < a.len; i++)
-        differs = (unsigned char)(differs | (a.data[i] ^ b.data[i]));
-    return differs == 0;
+    return a.len == b.len && CRYPTO_memcmp(a.data, b.data, a.len) == 0;
 }
 
 bool secrets_match(const struct secrets *secrets, enum secret_kind kind, struct slice given)

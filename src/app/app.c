@@ -1,5 +1,6 @@
 #include "app/app.h"
 
+#include <ctype.h>
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -495,6 +496,11 @@ static void app_make_identity(struct app *app)
     (void)!getrandom(&random, sizeof(random), GRND_NONBLOCK);
     snprintf(app->identity, sizeof(app->identity), "%.200s_%ld_%08x", app->settings->pod_name, (long)getpid(),
              random);
+    /* It stands in lists, keys and events: whatever POD_NAME is, letters, digits and . _ - are all it has. */
+    for (char *c = app->identity; *c; c++) {
+        if (!isalnum((unsigned char)*c) && !strchr("._-", *c))
+            *c = '_';
+    }
 }
 
 static int app_build(struct app *app)

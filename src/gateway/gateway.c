@@ -62,23 +62,12 @@ int gateway_set_secret(struct gateway *gateway, const char *secret)
     return gateway_take_secret(gateway, secret);
 }
 
-/* A name that can stand in a list. */
-static void gateway_name_carrier(struct gateway *gateway, const char *identity)
-{
-    snprintf(gateway->carrier, sizeof(gateway->carrier), "%s", identity);
-    for (char *c = gateway->carrier; *c; c++) {
-        bool is_plain = (*c >= 'a' && *c <= 'z') || (*c >= 'A' && *c <= 'Z') || (*c >= '0' && *c <= '9') ||
-                        *c == '.' || *c == '-';
-
-        *c = is_plain ? *c : '_';
-    }
-}
-
 int gateway_new(uv_loop_t *loop, const struct gateway_settings *settings, struct store *store,
                 struct metrics *metrics, struct gateway **ret_gateway)
 {
-    struct calls_settings calls = {.lease_ttl_ms = settings->lease_ttl_ms,
-                                   .release_grace_ms = settings->release_grace_ms};
+    const struct calls_settings calls = {.lease_ttl_ms = settings->lease_ttl_ms,
+                                         .release_grace_ms = settings->release_grace_ms,
+                                         .carrier = settings->identity};
     struct gateway *gateway = calloc(1, sizeof(*gateway));
     int err;
 
@@ -87,8 +76,6 @@ int gateway_new(uv_loop_t *loop, const struct gateway_settings *settings, struct
         return -ENOMEM;
     gateway->loop = loop;
     gateway->settings = *settings;
-    gateway_name_carrier(gateway, settings->identity);
-    calls.carrier = gateway->carrier;
     list_init(&gateway->openings);
     list_init(&gateway->carried);
     list_init(&gateway->probes);

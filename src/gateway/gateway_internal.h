@@ -57,7 +57,6 @@ struct gateway_metrics {
 struct gateway {
     uv_loop_t *loop;
     struct gateway_settings settings;
-    char carrier[CARRIER_MAX + 1]; /* the identity, in plain letters */
     struct slice secrets[GATEWAY_SECRETS_MAX];
     size_t secret_count;
     char secret_text[GATEWAY_SECRET_MAX + 1]; /* where they are */

@@ -1,9 +1,6 @@
 #include "gateway/head.h"
 
-bool head_word_equals(struct slice text, const char *word)
-{
-    return text.len == strlen(word) && strncasecmp(text.data, word, text.len) == 0;
-}
+#include "base/slice.h"
 
 /* What RFC 9110 calls hop-by-hop, and what frames a body. */
 static bool is_for_one_hop(struct slice name)
@@ -13,31 +10,9 @@ static bool is_for_one_hop(struct slice name)
         "proxy-authorization", "te",      "trailer",    "transfer-encoding", "content-length"};
 
     for (size_t i = 0; i < ARRAY_LEN(names); i++)
-        if (head_word_equals(name, names[i]))
+        if (slice_is_word(name, names[i]))
             return true;
     return false;
-}
-
-/* Takes the next element of a list that is separated by commas. */
-static bool next_element(struct slice *list, struct slice *ret_element)
-{
-    const char *comma;
-    struct slice element;
-
-    if (list->len == 0)
-        return false;
-    comma = memchr(list->data, ',', list->len);
-    element = (struct slice){list->data, comma ? (size_t)(comma - list->data) : list->len};
-    list->data += element.len + (comma != NULL);
-    list->len -= element.len + (comma != NULL);
-    while (element.len > 0 && (element.data[0] == ' ' || element.data[0] == '\t')) {
-        element.data++;
-        element.len--;
-    }
-    while (element.len > 0 && (element.data[element.len - 1] == ' ' || element.data[element.len - 1] == '\t'))
-        element.len--;
-    *ret_element = element;
-    return true;
 }
 
 /* Has the client named this header in Connection, as one that is not to be passed on? */
@@ -47,9 +22,9 @@ static bool is_named_in_connection(const struct http_request *request, struct sl
         struct slice header, value, element;
 
         http_request_header_at(request, i, &header, &value);
-        if (!head_word_equals(header, "connection"))
+        if (!slice_is_word(header, "connection"))
             continue;
-        while (next_element(&value, &element))
+        while (slice_take_first(&value, &element))
             if (element.len == name.len && strncasecmp(element.data, name.data, name.len) == 0)
                 return true;
     }
@@ -70,7 +45,7 @@ static bool is_replaced(struct slice name)
         "host", "x-request-id", "x-forwarded-for", "x-forwarded-host", "x-forwarded-proto", "expect"};
 
     for (size_t i = 0; i < ARRAY_LEN(names); i++)
-        if (head_word_equals(name, names[i]))
+        if (slice_is_word(name, names[i]))
             return true;
     return false;
 }
@@ -85,7 +60,7 @@ static void append_forwarded_for(const struct http_request *request, bool is_by_
         struct slice name, value;
 
         http_request_header_at(request, i, &name, &value);
-        if (!head_word_equals(name, "x-forwarded-for") || value.len == 0)
+        if (!slice_is_word(name, "x-forwarded-for") || value.len == 0)
             continue;
         if (!is_first)
             strbuf_append(buf, ", ", 2);
@@ -219,12 +194,12 @@ static int read_framing(struct slice head, struct head_answer *answer)
     size_t at = 0;
 
     while (head_next(head, &at, &name, &value)) {
-        if (head_word_equals(name, "content-length")) {
+        if (slice_is_word(name, "content-length")) {
             if (answer->has_length || read_length(value, &answer->content_length) < 0)
                 return -EPROTO;
             answer->has_length = true;
-        } else if (head_word_equals(name, "transfer-encoding")) {
-            if (!head_word_equals(value, "chunked"))
+        } else if (slice_is_word(name, "transfer-encoding")) {
+            if (!slice_is_word(value, "chunked"))
                 return -EPROTO;
             answer->is_chunked = true;
         }
@@ -260,8 +235,7 @@ int head_read_answer(struct slice data, struct head_answer *ret_answer)
 bool head_is_for_client(struct slice name)
 {
     /* The server writes these itself. */
-    return !is_for_one_hop(name) && !head_word_equals(name, "date") &&
-           !head_word_equals(name, "x-request-id");
+    return !is_for_one_hop(name) && !slice_is_word(name, "date") && !slice_is_word(name, "x-request-id");
 }
 
 static int hex_digit(char c)

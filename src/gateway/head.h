@@ -15,9 +15,6 @@ enum {
     HEAD_BODY_MAX = 64 * 1024, /* of an answer that is no agreement */
 };
 
-/* Is `text` that word, whatever the case? */
-bool head_word_equals(struct slice text, const char *word);
-
 /*
  * Appends the client's request as the pod shall see it: for `path`, which begins with a slash, with the
  * client's query. Headers that are meant for this connection alone are left out; who asked and how is added,

@@ -10,6 +10,7 @@
 
 #include "base/clock.h"
 #include "base/log.h"
+#include "base/slice.h"
 #include "gateway/connect.h"
 #include "gateway/gateway_internal.h"
 #include "gateway/head.h"
@@ -128,6 +129,16 @@ static void opening_refuse_store(struct opening *opening, int err)
     log_warn("store cannot answer", log_str("route", http_request_route(opening->request)),
              log_str("cause", strerror(-err)), log_str("request_id", http_request_id(opening->request)));
     opening_refuse(opening, 503, REFUSED_STORE, "the store is out of reach");
+}
+
+/* The store has answered: true if the opening cannot go on, and has ended. */
+static bool opening_has_failed(struct opening *opening, int err)
+{
+    if (opening_is_over(opening))
+        return true;
+    if (err < 0)
+        opening_refuse_store(opening, err);
+    return err < 0;
 }
 
 static void opening_ask(struct opening *opening, const struct command *command, store_done_fn done)
@@ -284,12 +295,8 @@ static void opening_moved(void *arg, int err, const struct result *result)
     struct opening *opening = arg;
     struct gateway *gateway = opening->gateway;
 
-    if (opening_is_over(opening))
+    if (opening_has_failed(opening, err))
         return;
-    if (err < 0) {
-        opening_refuse_store(opening, err);
-        return;
-    }
     switch (result->outcome) {
     case OUTCOME_OK:
         if (result->move.was_moved) {
@@ -320,11 +327,9 @@ static void opening_looked_again(void *arg, int err, const struct result *result
 {
     struct opening *opening = arg;
 
-    if (opening_is_over(opening))
+    if (opening_has_failed(opening, err))
         return;
-    if (err < 0) {
-        opening_refuse_store(opening, err);
-    } else if (result->outcome != OUTCOME_OK) {
+    if (result->outcome != OUTCOME_OK) {
         opening_refuse(opening, 409, REFUSED_NO_CALL, "the call has ended");
     } else if (strcmp(result->call.call.pod, opening->pod) == 0) {
         /* A pod that carries this very call cannot be gone, and its other connections would stay behind. */
@@ -452,12 +457,8 @@ static void opening_looked_at_pod(void *arg, int err, const struct result *resul
     bool has_ticket = opening->call_sid[0];
     const char *call_sid;
 
-    if (opening_is_over(opening))
+    if (opening_has_failed(opening, err))
         return;
-    if (err < 0) {
-        opening_refuse_store(opening, err);
-        return;
-    }
     if (result->outcome != OUTCOME_OK) {
         opening_refuse(opening, 404, REFUSED_UNKNOWN_POD, "unknown pod");
         return;
@@ -488,11 +489,9 @@ static void opening_looked_at_call(void *arg, int err, const struct result *resu
 {
     struct opening *opening = arg;
 
-    if (opening_is_over(opening))
+    if (opening_has_failed(opening, err))
         return;
-    if (err < 0) {
-        opening_refuse_store(opening, err);
-    } else if (result->outcome != OUTCOME_OK) {
+    if (result->outcome != OUTCOME_OK) {
         opening_look_at_pod(opening);
     } else {
         opening_found(opening, result->call.call.pod, result->call.call.address);
@@ -556,7 +555,7 @@ static bool refuse_at_once(struct gateway *gateway, struct http_request *request
 
     if (!http_request_wants_upgrade(request))
         refuse(gateway, request, NULL, 426, REFUSED_REQUEST, "this path is for WebSockets");
-    else if (!head_word_equals(http_request_header(request, "upgrade"), "websocket") ||
+    else if (!slice_is_word(http_request_header(request, "upgrade"), "websocket") ||
              http_request_body(request).len > 0 || !slice_equals(http_request_method(request), "GET"))
         refuse(gateway, request, NULL, 400, REFUSED_REQUEST, "only a WebSocket can be opened here");
     else if (gateway->is_draining || gateway->is_stopping)

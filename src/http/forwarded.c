@@ -12,47 +12,6 @@ struct trusted {
     struct address_block blocks[];
 };
 
-static struct slice trim(struct slice text)
-{
-    while (text.len > 0 && (text.data[0] == ' ' || text.data[0] == '\t')) {
-        text.data++;
-        text.len--;
-    }
-    while (text.len > 0 && (text.data[text.len - 1] == ' ' || text.data[text.len - 1] == '\t'))
-        text.len--;
-    return text;
-}
-
-/* Cuts the first entry off a list with commas. Returns false if nothing is left. */
-static bool next_entry(struct slice *rest, struct slice *ret_entry)
-{
-    const char *comma;
-    size_t len;
-
-    if (!rest->data)
-        return false;
-    comma = memchr(rest->data, ',', rest->len);
-    len = comma ? (size_t)(comma - rest->data) : rest->len;
-    *ret_entry = trim((struct slice){rest->data, len});
-    *rest = comma ? (struct slice){comma + 1, rest->len - len - 1} : (struct slice){NULL, 0};
-    return true;
-}
-
-/* Cuts the last entry off. */
-static bool last_entry(struct slice *rest, struct slice *ret_entry)
-{
-    const char *comma;
-    size_t before;
-
-    if (!rest->data)
-        return false;
-    comma = memrchr(rest->data, ',', rest->len);
-    before = comma ? (size_t)(comma + 1 - rest->data) : 0;
-    *ret_entry = trim((struct slice){rest->data + before, rest->len - before});
-    *rest = comma ? (struct slice){rest->data, before - 1} : (struct slice){NULL, 0};
-    return true;
-}
-
 int trusted_new(const char *text, struct trusted **ret_trusted, char *error, size_t error_size)
 {
     struct slice rest = slice_of(text);
@@ -69,9 +28,9 @@ int trusted_new(const char *text, struct trusted **ret_trusted, char *error, siz
     trusted = calloc(1, sizeof(*trusted) + room * sizeof(trusted->blocks[0]));
     if (!trusted)
         return -ENOMEM;
-    if (trim(rest).len == 0)
+    if (slice_trim(rest).len == 0)
         rest.data = NULL;
-    while (next_entry(&rest, &entry)) {
+    while (slice_take_first(&rest, &entry)) {
         if (address_block_parse(entry, &trusted->blocks[trusted->count]) < 0) {
             snprintf(error, error_size,
                      "\"%.*s\" is neither an address nor a block such as 10.0.0.0/8 or 2001:db8::/32",
@@ -132,9 +91,9 @@ static bool forwarded_follow(const struct trusted *trusted, const struct http_re
         struct slice rest = http_request_span(request, request->headers[i].value);
         struct slice entry;
 
-        if (!http_word_equals(name, "x-forwarded-for", 15))
+        if (!slice_is_word(name, "x-forwarded-for"))
             continue;
-        while (hops < HOPS_MAX && trusted_has(trusted, at) && last_entry(&rest, &entry)) {
+        while (hops < HOPS_MAX && trusted_has(trusted, at) && slice_take_last(&rest, &entry)) {
             struct address next;
 
             if (entry.len == 0)
@@ -166,7 +125,7 @@ static struct slice first_of(const struct http_request *request, const char *nam
     struct slice rest = http_request_header(request, name);
     struct slice entry = {NULL, 0};
 
-    (void)next_entry(&rest, &entry);
+    (void)slice_take_first(&rest, &entry);
     return entry;
 }
 
@@ -201,9 +160,9 @@ void forwarded_read(const struct trusted *trusted, struct http_request *request,
         return;
     ret->is_by_proxy = true;
     proto = first_of(request, "x-forwarded-proto");
-    if (http_word_equals(proto, "https", 5) || http_word_equals(proto, "wss", 3))
+    if (slice_is_word(proto, "https") || slice_is_word(proto, "wss"))
         ret->is_https = true;
-    else if (http_word_equals(proto, "http", 4) || http_word_equals(proto, "ws", 2))
+    else if (slice_is_word(proto, "http") || slice_is_word(proto, "ws"))
         ret->is_https = false;
     host = first_of(request, "x-forwarded-host");
     if (is_host(host))

@@ -197,8 +197,6 @@ struct seen {
     bool is_bad_encoding;
 };
 
-#define IS_WORD(text, word) http_word_equals(text, word, sizeof(word) - 1)
-
 /* The few headers that the server itself acts on, told apart by their length first. */
 static void parser_look_at(struct http_request *request, const struct http_header *header, struct seen *seen)
 {
@@ -207,29 +205,29 @@ static void parser_look_at(struct http_request *request, const struct http_heade
 
     switch (header->name.len) {
     case 4:
-        if (IS_WORD(name, "host"))
+        if (slice_is_word(name, "host"))
             seen->hosts++;
         break;
     case 6:
-        if (!IS_WORD(name, "expect"))
+        if (!slice_is_word(name, "expect"))
             break;
-        if (IS_WORD(value, "100-continue"))
+        if (slice_is_word(value, "100-continue"))
             seen->expects_continue = true;
         else
             seen->expects_other = true;
         break;
     case 12:
-        if (IS_WORD(name, "x-request-id"))
+        if (slice_is_word(name, "x-request-id"))
             http_request_take_id(request, value);
         break;
     case 14:
-        if (IS_WORD(name, "content-length"))
+        if (slice_is_word(name, "content-length"))
             seen->lengths++;
         break;
     case 17:
-        if (IS_WORD(name, "transfer-encoding")) {
+        if (slice_is_word(name, "transfer-encoding")) {
             seen->encodings++;
-            if (!IS_WORD(value, "chunked"))
+            if (!slice_is_word(value, "chunked"))
                 seen->is_bad_encoding = true;
         }
         break;

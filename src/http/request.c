@@ -119,21 +119,6 @@ struct slice http_request_body(const struct http_request *request)
     return http_request_span(request, request->body);
 }
 
-bool http_word_equals(struct slice text, const char *word, size_t word_len)
-{
-    if (text.len != word_len)
-        return false;
-    for (size_t i = 0; i < word_len; i++) {
-        char c = text.data[i];
-
-        if (c >= 'A' && c <= 'Z')
-            c |= 0x20;
-        if (c != word[i])
-            return false;
-    }
-    return true;
-}
-
 struct slice http_request_header(const struct http_request *request, const char *name)
 {
     size_t len = strlen(name);
@@ -141,7 +126,7 @@ struct slice http_request_header(const struct http_request *request, const char 
     for (size_t i = 0; i < request->header_count; i++) {
         const struct http_header *header = &request->headers[i];
 
-        if (header->name.len == len && http_word_equals(http_request_span(request, header->name), name, len))
+        if (header->name.len == len && slice_is_word(http_request_span(request, header->name), name))
             return http_request_span(request, header->value);
     }
     return (struct slice){NULL, 0};

@@ -9,6 +9,7 @@
 #define HTTP_REQUEST_H
 
 #include "base/list.h"
+#include "base/slice.h"
 #include "http/http.h"
 #include "http/router.h"
 
@@ -103,9 +104,6 @@ void http_request_free(struct http_request *request);
 /* Takes X-Request-Id if it is usable. */
 void http_request_take_id(struct http_request *request, struct slice value);
 void http_request_make_id(struct http_request *request);
-
-/* Is `text` that word, whatever the case? `word` is lower case. */
-bool http_word_equals(struct slice text, const char *word, size_t word_len);
 
 /* response.c: answers a request that could not be read, and ends the connection after it. */
 void http_refuse(struct http_request *request, int status, const char *message);

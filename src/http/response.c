@@ -64,7 +64,7 @@ void http_response_header(struct http_request *request, const char *name, const 
     size_t len = strlen(value);
     char *at;
 
-    if (http_word_equals(slice_of(name), "retry-after", 11))
+    if (slice_is_word(slice_of(name), "retry-after"))
         request->has_retry_after = true;
     strbuf_append_str(extra, name);
     strbuf_append(extra, ": ", 2);

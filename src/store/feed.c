@@ -60,12 +60,6 @@ static void feed_ended(void *arg, const struct ended_call *call)
         feed->on_ended(feed->on_ended_arg, call);
 }
 
-static bool is_plain(char c)
-{
-    return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') || c == '.' ||
-           c == '_' || c == '-';
-}
-
 int feed_new(struct store *store, uv_loop_t *loop, const char *replica, struct feed **ret_feed)
 {
     struct feed *feed = calloc(1, sizeof(*feed));
@@ -74,8 +68,6 @@ int feed_new(struct store *store, uv_loop_t *loop, const char *replica, struct f
         return -ENOMEM;
     feed->store = store;
     snprintf(feed->replica, sizeof(feed->replica), "%s", replica);
-    for (char *c = feed->replica; *c; c++)
-        *c = is_plain(*c) ? *c : '_';
     /* Room for the line that says how many were dropped. */
     strbuf_init(&feed->gathering, NULL, FEED_QUEUE_MAX + EVENT_TEXT_MAX);
     strbuf_init(&feed->telling, NULL, FEED_QUEUE_MAX + EVENT_TEXT_MAX);

@@ -38,7 +38,8 @@ void store_on_ended(struct store *store, call_ended_fn fn, void *arg);
 
 /*
  * From here on what the commands of this process do is published, for every process on the same store to see.
- * `replica` names this process; copied. Without it nothing is published nor told. Before store_on_ended.
+ * `replica` names this process in letters, digits and . _ - only; copied. Without it nothing is published nor
+ * told. Before store_on_ended.
  */
 int store_start_events(struct store *store, uv_loop_t *loop, const char *replica) MUST_CHECK;
 

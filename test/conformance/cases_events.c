@@ -31,7 +31,7 @@ static void told(void *arg, const struct event_text *events, size_t count)
         const cJSON *number = cJSON_GetObjectItemCaseSensitive(json, "count");
 
         assert_non_null(json);
-        assert_string_equal(json_get_string(json, "replica"), "router_0");
+        assert_string_equal(json_get_string(json, "replica"), "router-0");
         assert_true(slice_equals(events[i].id, json_get_string(json, "id")));
         assert_true(slice_equals(events[i].kind, json_get_string(json, "event")));
         strbuf_append(&watcher->told, events[i].kind.data, events[i].kind.len);

@@ -231,14 +231,20 @@ static void step_release(struct replay *replay)
     both(replay, &command);
 }
 
-/* Mostly with the end of the lease as it is. */
-static void step_leave(struct replay *replay)
+/* Mostly a call that is there; NULL: take any name. */
+static const struct call_info *some_call(struct replay *replay, size_t at)
 {
     struct command look = {.type = COMMAND_CALLS, .calls = {.limit = SIDS}};
     const struct result *known = on_core(replay, &look);
+
+    return at < 50 && known->calls.count ? &known->calls.calls[at % known->calls.count] : NULL;
+}
+
+/* Mostly with the end of the lease as it is. */
+static void step_leave(struct replay *replay)
+{
     size_t at = pick(replay, SIDS);
-    const struct call_info *call =
-        at < 50 && known->calls.count ? &known->calls.calls[at % known->calls.count] : NULL;
+    const struct call_info *call = some_call(replay, at);
     struct command command = {
         .type = COMMAND_LEAVE,
         .leave = {.call_sid = call ? call->call_sid : replay->sid_names[at],
@@ -250,11 +256,8 @@ static void step_leave(struct replay *replay)
 /* Mostly a call that is there, off the pod that carries it. */
 static void step_move(struct replay *replay)
 {
-    struct command look = {.type = COMMAND_CALLS, .calls = {.limit = SIDS}};
-    const struct result *known = on_core(replay, &look);
     size_t at = pick(replay, SIDS);
-    const struct call_info *call =
-        at < 50 && known->calls.count ? &known->calls.calls[at % known->calls.count] : NULL;
+    const struct call_info *call = some_call(replay, at);
     struct command command = {
         .type = COMMAND_MOVE_CALL,
         .move = {.call_sid = call ? call->call_sid : replay->sid_names[at],

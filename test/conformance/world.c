@@ -106,7 +106,7 @@ void world_init_with(struct world *world, struct world_kind *kind, const char *t
         open_redis(world, &core);
     else
         open_embedded(world, &core);
-    assert_int_equal(store_start_events(world->store, &world->loop, "router 0"), 0);
+    assert_int_equal(store_start_events(world->store, &world->loop, "router-0"), 0);
     store_on_ended(world->store, ended_told, world);
     if (tiers)
         assert_int_equal(tiers_set(world, tiers)->outcome, OUTCOME_OK);

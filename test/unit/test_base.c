@@ -12,7 +12,31 @@
 #include "base/json.h"
 #include "base/list.h"
 #include "base/map.h"
+#include "base/slice.h"
 #include "base/strbuf.h"
+
+static void slice__a_word_counts_whatever_its_case(void **state UNUSED)
+{
+    assert_true(slice_is_word(SLICE("UpGrade"), "upgrade"));
+    assert_false(slice_is_word(SLICE("upgrade "), "upgrade"));
+    assert_false(slice_is_word(SLICE("upgrad\x05"), "upgrade"));
+    assert_false(slice_is_word(SLICE("["), "{")); /* only letters have a case */
+    assert_true(slice_is_word(SLICE(""), ""));
+}
+
+static void slice__lists_are_taken_apart_from_both_ends(void **state UNUSED)
+{
+    struct slice list = SLICE(" a ,\tb,,c d ,");
+    struct slice entry;
+
+    assert_true(slice_take_first(&list, &entry) && slice_equals(entry, "a"));
+    assert_true(slice_take_last(&list, &entry) && slice_equals(entry, ""));
+    assert_true(slice_take_last(&list, &entry) && slice_equals(entry, "c d"));
+    assert_true(slice_take_first(&list, &entry) && slice_equals(entry, "b"));
+    assert_true(slice_take_first(&list, &entry) && slice_equals(entry, ""));
+    assert_false(slice_take_first(&list, &entry));
+    assert_false(slice_take_last(&list, &entry));
+}
 
 static void clock__formats_known_times(void **state UNUSED)
 {
@@ -399,6 +423,8 @@ int main(void)
         cmocka_unit_test(json__writes_commas_where_they_belong),
         cmocka_unit_test(json__parses_one_text_and_nothing_else),
         cmocka_unit_test(json__is_checked_to_the_letter),
+        cmocka_unit_test(slice__a_word_counts_whatever_its_case),
+        cmocka_unit_test(slice__lists_are_taken_apart_from_both_ends),
         cmocka_unit_test(list__can_be_taken_apart_and_put_back),
         cmocka_unit_test(list__keeps_order_and_forgives_a_second_remove),
     };

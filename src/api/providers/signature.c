@@ -8,6 +8,7 @@
 #include <openssl/hmac.h>
 #include <openssl/sha.h>
 
+#include "base/slice.h"
 #include "base/strbuf.h"
 #include "http/form.h"
 
@@ -258,31 +259,12 @@ static void plivo_write(struct strbuf *text, const struct url_parts *url, const 
     append_slice(text, nonce);
 }
 
-static struct slice trim(struct slice text)
-{
-    while (text.len > 0 && (text.data[0] == ' ' || text.data[0] == '\t'))
-        text = (struct slice){text.data + 1, text.len - 1};
-    while (text.len > 0 && (text.data[text.len - 1] == ' ' || text.data[text.len - 1] == '\t'))
-        text.len--;
-    return text;
-}
-
-/* Takes the first entry of a comma list off it. */
-static struct slice list_next(struct slice *list)
-{
-    const char *comma = memchr(list->data, ',', list->len);
-    size_t len = comma ? (size_t)(comma - list->data) : list->len;
-    struct slice entry = {list->data, len};
-
-    *list = comma ? (struct slice){comma + 1, list->len - len - 1} : (struct slice){list->data + len, 0};
-    return trim(entry);
-}
-
 int signature_check_plivo(struct arena *arena, const struct signature_tokens *tokens,
                           const struct signed_request *request, struct slice signatures, struct slice nonce)
 {
     struct form query = {NULL, 0}, form = {NULL, 0};
     struct slice given[SIGNATURE_LIST_MAX];
+    struct slice entry;
     size_t count = 0;
     struct url_parts url;
     struct strbuf text;
@@ -293,10 +275,10 @@ int signature_check_plivo(struct arena *arena, const struct signature_tokens *to
     /* Nobody signs the body of a GET, so it must have none. */
     if (nonce.len > SIGNATURE_NONCE_MAX || (!request->is_post && request->body.len > 0))
         return -EBADMSG;
-    while (signatures.len > 0) {
+    while (slice_take_first(&signatures, &entry)) {
         if (count == SIGNATURE_LIST_MAX)
             return -EBADMSG;
-        given[count++] = list_next(&signatures);
+        given[count++] = entry;
     }
     err = url_cut(request->url, &url);
     if (err == 0)
@@ -321,7 +303,8 @@ bool signature_basic(struct arena *arena, struct slice authorization, struct sli
 
     if (!slice_starts(authorization, "Basic ") || authorization.len > BASIC_MAX)
         return false;
-    text = trim((struct slice){authorization.data + strlen("Basic "), authorization.len - strlen("Basic ")});
+    text = slice_trim(
+        (struct slice){authorization.data + strlen("Basic "), authorization.len - strlen("Basic ")});
     while (padding < 2 && padding < text.len && text.data[text.len - 1 - padding] == '=')
         padding++;
     decoded = arena_alloc(arena, text.len + 1);

@@ -77,12 +77,6 @@ static void api_status_callback(struct api *api, struct http_request *request,
     struct params params;
     bool is_over;
 
-    /* A HEAD is answered like a GET, but nobody who only looks may end a call. */
-    if (slice_equals(http_request_method(request), "HEAD")) {
-        http_response_header(request, "Allow", "GET, POST");
-        api_refuse(request, 405, "method not allowed");
-        return;
-    }
     if (!verify_webhook(api, request, provider))
         return;
     callback = api_task_new(api, request, sizeof(*callback), api_status_callback_looked);

@@ -98,6 +98,12 @@ bool verify_webhook(struct api *api, struct http_request *request, const struct 
     struct strbuf url;
     int err;
 
+    /* A HEAD is answered like a GET, but nobody who only looks may take a pod or end a call. */
+    if (slice_equals(http_request_method(request), "HEAD")) {
+        http_response_header(request, "Allow", "GET, POST");
+        api_refuse(request, 405, "method not allowed");
+        return false;
+    }
     if (!verify_is_on(api, provider))
         return true;
     strbuf_init(&url, http_request_arena(request), SIGNATURE_URL_MAX);

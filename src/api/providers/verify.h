@@ -9,8 +9,8 @@
 #include "api/providers/signature.h"
 
 /*
- * True: it does, or nobody has set that provider's token. False: it has been answered with 403 and nothing
- * else may be done with it; it was counted, and logged without what it carried.
+ * True: it does, or nobody has set that provider's token. False: it has been answered and nothing else may be
+ * done with it: a HEAD with 405; one that is forged with 403, counted, and logged without what it carried.
  */
 bool verify_webhook(struct api *api, struct http_request *request,
                     const struct provider *provider) MUST_CHECK;

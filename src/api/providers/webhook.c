@@ -92,12 +92,6 @@ static void api_webhook(struct api *api, struct http_request *request, const str
     struct allocation *allocation;
     struct params params;
 
-    /* A HEAD is answered like a GET, but nobody who only looks may take a pod. */
-    if (slice_equals(http_request_method(request), "HEAD")) {
-        http_response_header(request, "Allow", "GET, POST");
-        api_refuse(request, 405, "method not allowed");
-        return;
-    }
     /* In this order: what a stranger forges must not use up what the provider at the same address may ask. */
     if (!verify_webhook(api, request, provider))
         return;

@@ -4,7 +4,9 @@ const char *command_name(enum command_type type)
 {
     static const char *const names[COMMAND_TYPES] = {
         [COMMAND_ALLOCATE] = "allocate",
+        [COMMAND_UNDO] = "undo",
         [COMMAND_RELEASE] = "release",
+        [COMMAND_HOLD] = "hold",
         [COMMAND_LEAVE] = "leave",
         [COMMAND_RENEW] = "renew",
         [COMMAND_HEARTBEAT] = "heartbeat",
@@ -31,4 +33,16 @@ const char *command_name(enum command_type type)
 
     assert(type < COMMAND_TYPES);
     return names[type];
+}
+
+const char *call_over_name(enum call_over over)
+{
+    static const char *const names[CALL_OVERS] = {
+        [CALL_OVER_RELEASED] = "released",
+        [CALL_OVER_CLOSED] = "closed",
+        [CALL_OVER_TIMED_OUT] = "timed_out",
+    };
+
+    assert(over < CALL_OVERS);
+    return names[over];
 }

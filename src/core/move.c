@@ -14,7 +14,7 @@ static void put_aside(struct core *core, struct pod *pod, uint64_t aside_ms)
 int core_move_call(struct core *core, const struct command *command, struct arena *arena,
                    struct result *result)
 {
-    struct call *call = call_find_live(core, command->move.call_sid);
+    struct call *call = call_find(core, command->move.call_sid);
     struct chain chain;
     struct pod *from;
     struct pod *to;

@@ -37,6 +37,14 @@ int store_execute(struct store *store, const struct command *command, struct are
 void store_on_ended(struct store *store, call_ended_fn fn, void *arg);
 
 /*
+ * A call that this process carries (COMMAND_HOLD, COMMAND_RENEW with a carrier) was ended on purpose, by
+ * whichever process on the same store: its connections have nothing to stand for any more. It is told once,
+ * and may be told late or, if the store was out of reach, not at all: then the next renewal says so. `fn`
+ * must not use the store.
+ */
+void store_on_over(struct store *store, call_over_fn fn, void *arg);
+
+/*
  * From here on what the commands of this process do is published, for every process on the same store to see.
  * `replica` names this process in letters, digits and . _ - only; copied. Without it nothing is published nor
  * told. Before store_on_ended.
@@ -94,6 +102,7 @@ struct store_ops {
     int (*execute)(struct store *store, const struct command *command, struct arena *arena,
                    store_done_fn done, void *arg);
     void (*on_ended)(struct store *store, call_ended_fn fn, void *arg);
+    void (*on_over)(struct store *store, call_over_fn fn, void *arg);
     void (*health)(const struct store *store, struct store_health *ret_health);
     void (*stats)(const struct store *store, struct store_stats *ret_stats);
     void (*close)(struct store *store, store_closed_fn closed, void *arg);
@@ -109,7 +118,8 @@ struct feed; /* see feed.h */
 
 struct store {
     const struct store_ops *ops;
-    struct feed *feed; /* NULL: no events */
+    struct feed *feed;   /* NULL: no events */
+    uint64_t attempts;   /* the last one, see COMMAND_UNDO; 0: none yet */
     store_closed_fn closed;
     void *closed_arg;
 };

@@ -4,6 +4,7 @@
 -- ARGV: 4 the fence, 5 cursor, 6 how many keys to look at, 7 CALL_MAX_DURATION in ms, 8 the pods' source.
 -- Answers {next cursor, pods and calls taken over}.
 -- include base
+-- include deadline
 -- include fence
 -- include pods
 -- include calls

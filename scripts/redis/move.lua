@@ -2,6 +2,7 @@
 -- would go).
 -- Answers 1 or 0 for each: a pod that is no longer idle, or pinned, stays where it is.
 -- include base
+-- include deadline
 -- include fence
 -- include pods
 local answer = {}

@@ -1,21 +1,28 @@
 -- Ends calls and gives their pods back to the pools that the pods belong to now.
 --
--- ARGV: 4… call_sids. Answers, for each, an error, {0} if there is no such call, or
+-- ARGV: 4… three texts for each: call_sid, the pod that it must be on or '', how it ends (see lib/ended.lua). Answers,
+-- for each, an error, {0} if there is no such call, or
 -- {1, pod, pool it came from, merchant, provider, allocated_at, pod's record or '', tier now or '', was draining}.
 --
 -- Written out for the common cases, a pod of an exclusive or shared tier that may take calls; the others go by the
 -- library. Nine commands for an exclusive pod, eleven to fourteen for a shared one, and one for all of them.
 -- include base
+-- include deadline
 -- include each
-local GRACE = 60000 -- as in lib/calls.lua
+local GRACE = 60000 -- as in lib/lease.lua
 local READY = '{"ready":true,"terminating":false,"held_until":0,"tier":"'
 
-local function release(call_sid)
+local function release(call_sid, on_pod, why)
   local call_key = P .. 'call:' .. call_sid
-  local record = rc('HMGET', call_key, 'pod_name', 'source_pool', 'merchant_id', 'provider', 'allocated_at')
+  local record = rc('HMGET', call_key, 'pod_name', 'source_pool', 'merchant_id', 'provider', 'allocated_at',
+    'renewed', 'carriers')
   local pod = record[1]
-  if not pod then
+  if not pod or (on_pod ~= '' and on_pod ~= pod) then
     return {0}
+  end
+  if record[6] then
+    -- include ended
+    call_over(call_sid, why, record[6], record[7])
   end
   local text = rc('HGET', P .. 'pods', pod)
   local answer = {1, pod, record[2] or '', record[3] or '', record[4] or '', record[5] or '0', text or '', '', 0}
@@ -77,4 +84,4 @@ local function release(call_sid)
   return answer
 end
 
-return each(4, 1, release)
+return each(4, 3, release)

@@ -7,6 +7,7 @@
 -- left, x conflict), tier, number of calls ended, and those, five texts each. Stops after some dozen calls:
 -- the pods that the answer leaves out are to be named again.
 -- include base
+-- include deadline
 -- include fence
 -- include pods
 -- include calls

@@ -5,6 +5,7 @@
 -- Answers {next cursor, are there more silent ones, pods brought back, the time, number of pods gone, their names…,
 -- ended calls, five texts each}.
 -- include base
+-- include deadline
 -- include fence
 -- include late
 -- include pods

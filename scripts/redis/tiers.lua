@@ -4,6 +4,7 @@
 -- answer how many lists that were; their pods are put back by place.lua. 'mend' is for whoever meets such a list in
 -- between, and has just read ARGV[6]: the pods in it, at most 2,000 of each list, are left to the next sweep.
 -- include base
+-- include deadline
 -- include fence
 -- include tiers
 local key = P .. 'tier:config'

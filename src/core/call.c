@@ -129,9 +129,9 @@ static void call_record_over(struct core *core, const struct call *call, enum ca
     /* Without memory a late word of its pod may bring it back, until its lease ends. */
     if (overs_add(&core->overs, call->call_sid, why, core->now_ms))
         return;
-    core_report(
-        core, &(struct record){.type = RECORD_OVER,
-                               .over = {.call_sid = call->call_sid, .why = why, .at_ms = core->now_ms}});
+    core_report(core,
+                &(struct record){.type = RECORD_OVER,
+                                 .over = {.call_sid = call->call_sid, .why = why, .at_ms = core->now_ms}});
 }
 
 bool call_finish(struct core *core, struct call *call, enum call_over why)
@@ -213,7 +213,8 @@ void call_move(struct core *core, struct call *call, struct pod *to)
     call->pod = to;
     call->source = to->pool;
     call->misses = 0;
-    heap_set(&core->leases, &call->lease, core->now_ms + first_lease_ms(core));
+    heap_set(&core->leases, &call->lease,
+             core->now_ms + (call->was_renewed ? core->settings.lease_ttl_ms : first_lease_ms(core)));
     pool_unref(core, source);
     pod_place(core, to);
     call_report(core, call);

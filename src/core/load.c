@@ -77,7 +77,7 @@ static int apply_call(struct core *core, const struct record *record)
                       source, record->call.allocated_at_ms, record->call.expires_at_ms, &call);
     if (rc)
         return rc;
-    call->attempts.are_lost = true; /* whoever asked for it, nobody knows any more */
+    call->attempts.are_lost = true;  /* whoever asked for it, nobody knows any more */
     pod->tolerated_load = pod->load; /* it was allowed when it was written down */
     pod_place(core, pod);
     return 0;
@@ -205,8 +205,8 @@ void core_dump(const struct core *core, record_fn fn, void *arg)
     LIST_FOR_EACH (link, &core->overs.by_age) {
         const struct over *over = LIST_ENTRY(link, struct over, by_age);
 
-        fn(arg, &(struct record){
-                    .type = RECORD_OVER,
-                    .over = {.call_sid = over->call_sid, .why = over->why, .at_ms = over->at_ms}});
+        fn(arg,
+           &(struct record){.type = RECORD_OVER,
+                            .over = {.call_sid = over->call_sid, .why = over->why, .at_ms = over->at_ms}});
     }
 }

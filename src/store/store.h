@@ -118,8 +118,8 @@ struct feed; /* see feed.h */
 
 struct store {
     const struct store_ops *ops;
-    struct feed *feed;   /* NULL: no events */
-    uint64_t attempts;   /* the last one, see COMMAND_UNDO; 0: none yet */
+    struct feed *feed; /* NULL: no events */
+    uint64_t attempts; /* the last one, see COMMAND_UNDO; 0: none yet */
     store_closed_fn closed;
     void *closed_arg;
 };

@@ -94,6 +94,11 @@ bool redis_link_is_up(const struct redis_link *link)
     return !link->is_down;
 }
 
+uint64_t redis_link_up_ms(const struct redis_link *link)
+{
+    return link->is_down ? 0 : 1;
+}
+
 const char *redis_link_detail(const struct redis_link *link)
 {
     return link->is_down ? "lost" : "";

@@ -1,13 +1,11 @@
 -- include tiers
--- A call's record lives a little longer than its lease, so that whoever ends it can still read it.
-local GRACE = 60000
-
+-- include lease
 -- Takes the call away: its record, its lease if that is its own, its place on the pod. The pod is not settled.
 local function call_drop(call_sid, pod)
   local lease = P .. 'lease:' .. pod
   local calls = P .. 'pod:calls:' .. pod
+  local is_newest = pod_lease(pod) == call_sid
   local was_on_pod = rc('ZREM', calls, call_sid) == 1
-  local is_newest = rc('GET', lease) == call_sid
   rc('DEL', P .. 'call:' .. call_sid)
   rc('ZREM', P .. 'calls:active', call_sid)
   if not is_newest and not was_on_pod then
@@ -74,19 +72,33 @@ local function call_new(call_sid, pod, label, max, lease_ms, record_ms)
   rc('ZADD', P .. 'calls:active', expiry, call_sid)
 end
 
--- Renews the lease; gives its new end.
-local function call_renew(call_sid, pod, lease_ms, record_ms)
+-- A new end of the lease, from now on.
+local function call_extend(call_sid, pod, lease_ms, record_ms)
   local lease = P .. 'lease:' .. pod
   local expiry = now + lease_ms
   rc('ZADD', P .. 'calls:active', expiry, call_sid)
-  rc('HDEL', P .. 'call:' .. call_sid, 'misses')
   rc('PEXPIRE', P .. 'call:' .. call_sid, math.max(lease_ms, record_ms) + GRACE)
   rc('ZADD', P .. 'pod:calls:' .. pod, 'XX', expiry, call_sid)
   local newest = rc('GET', lease)
   if not newest or newest == call_sid then
     rc('SET', lease, call_sid, 'PX', lease_ms + GRACE)
   end
-  return expiry
+end
+
+-- Somebody who knows says that the call goes on.
+local function call_renew(call_sid, pod, lease_ms, record_ms)
+  rc('HSET', P .. 'call:' .. call_sid, 'misses', '0', 'renewed', '1')
+  call_extend(call_sid, pod, lease_ms, record_ms)
+end
+
+-- Does the call that has this record still have its slot on the pod? A lease that ran out does not matter: a sweep ends
+-- the call then, nobody else. But what has no slot any more must not be kept alive.
+local function call_has_slot(call_sid, pod)
+  if pod_lease(pod) == call_sid or rc('ZSCORE', P .. 'pod:calls:' .. pod, call_sid) then
+    return true
+  end
+  -- A call of the first implementation on a shared pod has none until import.lua has been by.
+  return not rc('ZSCORE', P .. 'calls:active', call_sid) and call_expiry(call_sid, pod) > 0
 end
 
 -- Which routers carry a call is in its record, one name after the other with commas between them. A router that has died does
@@ -113,19 +125,16 @@ local function call_carried(call_sid, carrier)
   end
 end
 
--- This router does not carry it any more. Does another one?
-local function call_left(call_sid, carrier)
+-- This router does not carry it any more. Does another one? One that has said nothing for a while is dead, unless nobody
+-- could be heard (`is_deaf`).
+local function call_left(call_sid, carrier, is_deaf)
   local key = P .. 'call:' .. call_sid
   local names = {}
   for name in string.gmatch(rc('HGET', key, 'carriers') or '', '[^,]+') do
-    if name ~= carrier and rc('EXISTS', P .. 'carrier:' .. name) == 1 then
+    if name ~= carrier and (is_deaf or rc('EXISTS', P .. 'carrier:' .. name) == 1) then
       names[#names + 1] = name
     end
   end
-  if names[1] then
-    rc('HSET', key, 'carriers', table.concat(names, ','))
-  else
-    rc('HDEL', key, 'carriers')
-  end
+  rc('HSET', key, 'carriers', table.concat(names, ','))
   return names[1] ~= nil
 end

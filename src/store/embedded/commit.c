@@ -110,8 +110,7 @@ static void commit_undo(struct embedded *embedded, const struct list *pending)
         undo.undo.attempt = entry->result->allocate.attempt;
         r = core_execute(embedded->core, &undo, embedded_now(embedded), &arena, &result);
         if (r < 0)
-            log_warn("cannot take back an allocation that failed",
-                     log_str("call_sid", undo.undo.call_sid));
+            log_warn("cannot take back an allocation that failed", log_str("call_sid", undo.undo.call_sid));
         arena_reset(&arena);
     }
     arena_release(&arena);

@@ -84,6 +84,8 @@ int redis_link_subscribe(const struct redis_link *link, const char *channel, red
 void redis_link_wake(struct redis_link *link);
 
 bool redis_link_is_up(const struct redis_link *link);
+/* For how long the present connection has been up, in ms; 0 while there is none. */
+uint64_t redis_link_up_ms(const struct redis_link *link);
 /* Why it is down: the last error, in words, without secrets. "" when it is up. */
 const char *redis_link_detail(const struct redis_link *link);
 /* How often a connection was lost or could not be made, since the start. */
@@ -100,7 +102,8 @@ uint64_t redis_link_failures(const struct redis_link *link);
  *   -EACCES     NOAUTH, WRONGPASS, NOPERM
  *   -EBADMSG    WRONGTYPE: a key was made by hand with another type
  *   -ECANCELED  FENCED, of our own scripts: another router leads by now, and nothing was changed
- *   -ETIMEDOUT  LATE as well: it lay around for too long before Redis came to it; nothing was changed
+ *   -ETIMEDOUT  LATE as well: it lay around for too long before Redis came to it; nothing was changed.
+ *               (If it is only that our idea of the server's time was wrong, it is sent once more.)
  *   -EIO        any other error; the text is logged
  * Every error that Redis itself reports is logged once per second at most, with its text.
  */
@@ -109,6 +112,10 @@ typedef void (*redis_reply_fn)(void *arg, int err, const redisReply *reply);
 /*
  * Calls a script by its hash: EVALSHA sha 1 key args…. A script that the server does not know is loaded and
  * called again, once. Arguments are copied. 0; -ENOTCONN while there is no connection; -EBUSY; -ENOMEM.
+ *
+ * A script that changes something gets one argument more: the time, by the server's clock, after which this
+ * link has given the request up. It does nothing then. So a request that failed without an answer may have
+ * been carried out until timeout_ms after it was sent, but not later.
  */
 int redis_link_call(struct redis_link *link, const struct redis_script *script, const char *key,
                     const struct slice *args, size_t count, redis_reply_fn done, void *arg) MUST_CHECK;

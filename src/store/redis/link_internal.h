@@ -27,13 +27,14 @@ enum {
     LINK_DETAIL_MAX = WIRE_REASON_MAX + 192,
     LINK_BYTES_MAX = 64 * 1024 * 1024, /* of requests under way; beyond it -EBUSY */
     LINK_WAIT_SLICE_MS = 50,           /* WAIT holds up what is sent after it: not for long at a time */
+    LINK_DEADLINE_DIGITS = 15, /* of a script's deadline: always as many, so that it can be replaced */
 };
 
 enum link_state {
     LINK_RESTING,    /* a timer runs until the next try */
     LINK_ASKING,     /* the sentinels */
     LINK_CONNECTING, /* also looking up a name */
-    LINK_GREETING,   /* AUTH, SELECT, ROLE, PING */
+    LINK_GREETING,   /* AUTH, SELECT, ROLE, TIME, PING */
     LINK_UP,
     LINK_LEAVING, /* takes no new requests; drops the wire when the last answer is there */
     LINK_CLOSING,
@@ -43,6 +44,7 @@ enum greeting_kind {
     GREETING_AUTH,
     GREETING_SELECT,
     GREETING_ROLE,
+    GREETING_TIME,
     GREETING_PING, /* always, and last: the answer to it makes the link ready */
     GREETING_COUNT,
 };
@@ -73,6 +75,7 @@ struct request {
     bool is_internal; /* the link's own: not counted */
     bool is_recalled; /* its script was loaded already */
     bool is_moved;    /* it was sent to another node already */
+    bool is_redated;  /* it was sent again because our idea of the server's time was wrong */
     size_t len;
     char command[];
 };
@@ -114,6 +117,7 @@ struct redis_link {
     uint64_t backoff_ms;
     uint64_t up_since_ms;
     uint64_t heard_ms; /* the last answer */
+    int64_t clock_ms;  /* the server's clock less ours (monotonic), or a little less; of this connection */
     uint64_t jitter;
 
     struct sentinels *sentinels;
@@ -168,6 +172,9 @@ void session_demoted(struct redis_link *link, const char *reason);
 /* In the turn: a wire that is being left is dropped when it is idle. */
 void session_leave_if_idle(struct redis_link *link);
 void session_drop_wire(struct redis_link *link);
+
+/* The server's clock showed `server_ms` a moment ago. */
+void session_set_clock(struct redis_link *link, uint64_t server_ms);
 
 /* request.c */
 int request_new(struct redis_link *link, size_t len, redis_reply_fn done, void *arg,

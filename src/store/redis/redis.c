@@ -52,13 +52,25 @@ static void operation_tell_ended(const struct operation *operation)
         tell_ended(operation->store, operation_ended(operation));
 }
 
+/* What was answered with an error must hold nothing. */
+static void operation_failed(const struct operation *operation)
+{
+    const struct command *command = &operation->command;
+
+    operation->store->stats.errors++;
+    if (command->type == COMMAND_ALLOCATE && operation->is_sent)
+        undo_later(operation->store, command->allocate.call_sid, command->allocate.attempt);
+    else if (command->type == COMMAND_UNDO)
+        undo_later(operation->store, command->undo.call_sid, command->undo.attempt);
+}
+
 void operation_finish(struct operation *operation, int err)
 {
     struct redis_store *store = operation->store;
 
     list_remove(&operation->link);
     if (err)
-        store->stats.errors++;
+        operation_failed(operation);
     operation_tell_ended(operation);
     bulk_free(operation->bulk);
     operation->done(operation->arg, err, err ? NULL : operation->result);
@@ -309,6 +321,7 @@ static void redis_stats(const struct store *store, struct store_stats *ret_stats
 
 static void redis_free(struct redis_store *store)
 {
+    undo_release(store);
     refusals_release(&store->refusals);
     tier_cache_free(store->tiers);
     tier_cache_free(store->seed);
@@ -345,11 +358,13 @@ static void redis_close_now(struct redis_store *store)
     if (store->is_link_closed)
         return;
     store->is_link_closed = true;
-    store->open_handles += 4;
+    store->open_handles += 6;
     redis_listen(&store->store, false);
     uv_close((uv_handle_t *)&store->refresh, redis_handle_closed);
     uv_close((uv_handle_t *)&store->defer, redis_handle_closed);
     uv_close((uv_handle_t *)&store->hearing, redis_handle_closed);
+    uv_close((uv_handle_t *)&store->mail.timer, redis_handle_closed);
+    uv_close((uv_handle_t *)&store->undo.timer, redis_handle_closed);
     redis_link_close(store->link, redis_link_closed, store);
 }
 
@@ -371,9 +386,16 @@ static void redis_on_ended(struct store *store, call_ended_fn fn, void *arg)
     redis_of(store)->on_ended_arg = arg;
 }
 
+static void redis_on_over(struct store *store, call_over_fn fn, void *arg)
+{
+    redis_of(store)->on_over = fn;
+    redis_of(store)->on_over_arg = arg;
+}
+
 static const struct store_ops redis_ops = {
     .execute = redis_execute,
     .on_ended = redis_on_ended,
+    .on_over = redis_on_over,
     .health = redis_health,
     .stats = redis_stats,
     .close = redis_close,
@@ -450,6 +472,8 @@ int redis_open(uv_loop_t *loop, const struct redis_settings *settings, struct st
     uv_timer_init(loop, &store->refresh);
     uv_timer_init(loop, &store->defer);
     hearing_start(store, loop);
+    mail_start(store, loop);
+    undo_start(store, loop);
     store->refresh.data = store;
     store->defer.data = store;
     uv_timer_start(&store->refresh, tiers_refresh, store->tier_refresh_ms, store->tier_refresh_ms);

@@ -80,6 +80,24 @@ struct redis_store {
     struct list deferred; /* answered without asking Redis, but not inside the call */
     uv_timer_t defer;
 
+    /* mail.c */
+    struct {
+        uv_timer_t timer;
+        char carrier[CARRIER_MAX + 1];
+        uint64_t read;       /* notes that were read, and not yet taken out */
+        uint64_t looks_left; /* unless the carrier says something */
+        bool is_asking;
+    } mail;
+    call_over_fn on_over;
+    void *on_over_arg;
+    /* undo.c */
+    struct {
+        uv_timer_t timer;
+        struct list waiting;
+        size_t count; /* with those that are being asked for */
+        bool is_asking;
+    } undo;
+
     char *channel;
     struct redis_link *events; /* listens to the channel while somebody wants to hear; else NULL */
     store_published_fn published;
@@ -129,6 +147,7 @@ struct operation {
     size_t at;
     uint64_t fence;          /* of the leader that started it; 0: none */
     struct ended_array lost; /* calls that ended on the way and are not in the result */
+    bool is_sent;            /* by turn.c */
     bool is_retry;
     bool is_mended;
     struct bulk *bulk;
@@ -163,6 +182,17 @@ void hearing_start(struct redis_store *store, uv_loop_t *loop);
 void hearing_changed(struct redis_store *store, bool is_up);
 /* To be called before it counts: sets must_forgive if nobody could be heard for a while. */
 void hearing_notice_gap(struct redis_store *store);
+
+/* mail.c */
+void mail_start(struct redis_store *store, uv_loop_t *loop);
+/* This router carries something (`carrier` is its name; NULL: it does not): looks for notes from now on. */
+void mail_expect(struct redis_store *store, const char *carrier);
+
+/* undo.c */
+void undo_start(struct redis_store *store, uv_loop_t *loop);
+/* To be called when an allocation fails that may have been carried out. Copies the name. */
+void undo_later(struct redis_store *store, const char *call_sid, uint64_t attempt);
+void undo_release(struct redis_store *store);
 
 /* turn.c */
 bool turn_takes(enum command_type type);

@@ -54,6 +54,42 @@ int reply_errno(const char *text)
     return err ? err : -EIO;
 }
 
+bool reply_late_at(const char *text, uint64_t *ret_server_ms)
+{
+    const char *number = text + strlen("LATE ");
+    unsigned long long server_ms;
+    char *end;
+
+    if (!reply_has_code(text, "LATE") || text[strlen("LATE")] == '\0' || *number < '0' || *number > '9')
+        return false;
+    errno = 0;
+    server_ms = strtoull(number, &end, 10);
+    if (errno || *end != ':')
+        return false;
+    *ret_server_ms = server_ms;
+    return true;
+}
+
+bool reply_time(const redisReply *reply, uint64_t *ret_server_ms)
+{
+    unsigned long long parts[2];
+
+    if (reply->type != REDIS_REPLY_ARRAY || reply->elements != ARRAY_LEN(parts))
+        return false;
+    for (size_t i = 0; i < ARRAY_LEN(parts); i++) {
+        const redisReply *part = reply->element[i];
+        char *end;
+
+        if (part->type != REDIS_REPLY_STRING || part->len == 0 || part->len > 12)
+            return false;
+        parts[i] = strtoull(part->str, &end, 10);
+        if (*end != '\0')
+            return false;
+    }
+    *ret_server_ms = parts[0] * 1000 + parts[1] / 1000;
+    return true;
+}
+
 bool address_equals(const struct redis_address *a, const struct redis_address *b)
 {
     return a->port == b->port && strcmp(a->host, b->host) == 0;

@@ -161,6 +161,12 @@ void session_leave_if_idle(struct redis_link *link)
     requests_fail_parked(link);
 }
 
+/* From when the answer is looked at, so that a script's deadline may come too early, but never too late. */
+void session_set_clock(struct redis_link *link, uint64_t server_ms)
+{
+    link->clock_ms = (int64_t)server_ms - (int64_t)(uv_hrtime() / 1000000);
+}
+
 static bool session_may_be_unknown(const struct greeting *greeting, const char *text)
 {
     return (greeting->kind == GREETING_ROLE || greeting->kind == GREETING_PING) &&
@@ -200,21 +206,24 @@ static void session_nodes_answered(void *arg, int err, const redisReply *reply)
     link->next_node = 0;
 }
 
-static void session_pinged(void *arg UNUSED, int err UNUSED, const redisReply *reply UNUSED)
+/* Any answer says that it lives; without one the deadline does its work. */
+static void session_told_time(void *arg, int err, const redisReply *reply)
 {
-    /* Any answer says that it lives; without one the deadline does its work. */
+    uint64_t server_ms;
+
+    if (err == 0 && reply_time(reply, &server_ms))
+        session_set_clock(arg, server_ms);
 }
 
 static void session_tick(uv_timer_t *timer)
 {
     struct redis_link *link = timer->data;
-    const struct slice ping[] = {SLICE("PING")};
+    const struct slice time[] = {SLICE("TIME")};
 
     if (link->settings.channel)
         subscription_tick(link);
-    else if (wire_is_idle(link->wire) && uv_now(link->loop) - link->heard_ms >= LINK_TICK_MS &&
-             request_internal(link, ping, 1, session_pinged, link))
-        log_debug("no memory for a PING");
+    else if (request_internal(link, time, 1, session_told_time, link))
+        log_debug("no memory to ask for the server's time");
     if (link->sentinels && !sentinels_is_asking(link->sentinels))
         sentinels_ask(link->sentinels);
 }
@@ -249,6 +258,7 @@ static void session_greeted(struct wire_request *request, int err, const redisRe
     struct redis_link *link = greeting->link;
     char where[ADDRESS_TEXT_MAX];
     char reason[LINK_DETAIL_MAX];
+    uint64_t server_ms;
 
     /* When the wire is lost or dropped, whoever does it says so. */
     if (err)
@@ -265,6 +275,13 @@ static void session_greeted(struct wire_request *request, int err, const redisRe
             return;
         }
         link->must_be_master = link->sentinels != NULL;
+    }
+    if (greeting->kind == GREETING_TIME) {
+        if (!reply_time(reply, &server_ms)) {
+            session_fail(link, "no answer to TIME that can be read");
+            return;
+        }
+        session_set_clock(link, server_ms);
     }
     if (--link->greetings_left == 0)
         session_up(link);
@@ -297,6 +314,7 @@ static int session_greet_all(struct redis_link *link)
     const struct slice user_auth[] = {SLICE("AUTH"), slice_of(settings->user), slice_of(settings->password)};
     const struct slice auth[] = {SLICE("AUTH"), slice_of(settings->password)};
     const struct slice role[] = {SLICE("ROLE")};
+    const struct slice time[] = {SLICE("TIME")};
     const struct slice ping[] = {SLICE("PING")};
     char number[16];
     int rc = 0;
@@ -314,6 +332,8 @@ static int session_greet_all(struct redis_link *link)
     }
     if (rc == 0 && link->must_be_master)
         rc = session_greet(link, GREETING_ROLE, role, ARRAY_LEN(role));
+    if (rc == 0 && !settings->channel)
+        rc = session_greet(link, GREETING_TIME, time, ARRAY_LEN(time));
     if (rc == 0)
         rc = session_greet(link, GREETING_PING, ping, ARRAY_LEN(ping));
     return rc;

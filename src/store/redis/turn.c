@@ -77,7 +77,7 @@ static int batch_send(struct batch *batch)
 
     /* The arena of the first one will do: the arguments are copied when they are sent. */
     args_begin(&args, batch->operations[0], batch->operations[0]->arena,
-               5 + store->tiers->chain_count + 3 * batch->count);
+               5 + store->tiers->chain_count + 4 * batch->count);
     if (type == COMMAND_ALLOCATE)
         batch_begin_allocates(batch, &args);
     for (size_t i = 0; i < batch->count && rc == 0; i++) {
@@ -86,6 +86,8 @@ static int batch_send(struct batch *batch)
     }
     if (rc == 0 && args.failed)
         rc = -ENOMEM;
+    for (size_t i = 0; i < batch->count; i++)
+        batch->operations[i]->is_sent = true;
     store->stats.writes++;
     return rc ? rc
               : redis_link_call(store->link, redis_script(spec->script), store->key, args.items, args.count,

@@ -1,0 +1,23 @@
+-- Ends that were intended are recorded, if the call was ever renewed: no heartbeat and no renewal brings such a call back.
+-- A key lives until its time has passed, a millisecond longer than the end is known.
+local ENDED_KEEP = '599999' -- ENDED_KEEP_MS in src/core/command.h, less one
+local MAIL_KEEP = '600000'
+
+local function call_is_over(call_sid)
+  return rc('EXISTS', P .. 'ended:' .. call_sid) == 1
+end
+
+-- To be called with the fields `renewed` and `carriers` of a record that is no more. Whoever carries the call is told,
+-- so that its connections end with it.
+local function call_over(call_sid, why, renewed, carriers)
+  if not renewed then
+    return
+  end
+  rc('SET', P .. 'ended:' .. call_sid, why, 'PX', ENDED_KEEP)
+  for carrier in string.gmatch(carriers or '', '[^,]+') do
+    if rc('EXISTS', P .. 'carrier:' .. carrier) == 1 then
+      rc('RPUSH', P .. 'mail:' .. carrier, call_sid)
+      rc('PEXPIRE', P .. 'mail:' .. carrier, MAIL_KEEP)
+    end
+  end
+end

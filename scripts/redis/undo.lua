@@ -1,0 +1,35 @@
+-- Takes back allocations that were answered with an error although they may have been carried out.
+--
+-- ARGV: 4… two texts for each: call_sid, the attempt. Answers, for each, an error, {0} if there is no such attempt, {2} if
+-- somebody else has asked for the call or has renewed it, or as release does.
+-- include base
+-- include deadline
+-- include each
+-- include pods
+-- include calls
+-- include attempts
+local function undo(call_sid, attempt)
+  local call_key = P .. 'call:' .. call_sid
+  local record = call_record(call_sid)
+  local more = rc('HMGET', call_key, 'attempts', 'renewed')
+  local pod = record[1]
+  local left = pod and attempts_without(more[1], attempt)
+  if not left then
+    return {0}
+  end
+  if left ~= '' or more[2] then
+    rc('HSET', call_key, 'attempts', left)
+    return {2}
+  end
+  local text = rc('HGET', P .. 'pods', pod)
+  local info = text and pod_decode(text)
+  local answer = {1, pod, record[2] or '', record[3] or '', record[4] or '', record[5] or '0', text or '', '',
+    info and pod_is_draining(pod, info) and 1 or 0}
+  call_drop(call_sid, pod)
+  if info and not pod_settle(pod, info) then
+    answer[8] = info.tier
+  end
+  return answer
+end
+
+return each(4, 2, undo)

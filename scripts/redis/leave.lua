@@ -17,7 +17,7 @@ end
 if carrier ~= '' and call_left(call_sid, carrier, ARGV[7] == '1') then
   return {3}
 end
-if string.format('%.0f', call_expiry(call_sid, pod)) ~= ARGV[6] then
+if ARGV[6] == '0' or string.format('%.0f', call_expiry(call_sid, pod)) ~= ARGV[6] then
   return {2}
 end
 local text = rc('HGET', P .. 'pods', pod)

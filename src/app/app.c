@@ -357,8 +357,7 @@ static int app_new_servers(struct app *app)
 static int app_new_gateway(struct app *app)
 {
     const struct settings *settings = app->settings;
-    struct store_health health;
-    struct gateway_settings gateway = {
+    const struct gateway_settings gateway = {
         .secret = settings->gateway_secret,
         .agent_port = settings->voice_agent_port,
         .lease_ttl_ms = settings->lease_ttl_ms,
@@ -368,12 +367,10 @@ static int app_new_gateway(struct app *app)
         .connect_timeout_ms = settings->gateway_connect_timeout_ms,
         .max_connections = (size_t)settings->gateway_max,
         .trusted = app->trusted,
+        .identity = app->identity,
     };
-    int err;
+    int err = gateway_new(&app->loop, &gateway, app->store, app->metrics, &app->gateway);
 
-    store_health(app->store, &health);
-    gateway.identity = strcmp(health.name, "redis") == 0 ? app->identity : "";
-    err = gateway_new(&app->loop, &gateway, app->store, app->metrics, &app->gateway);
     return err < 0 ? err : gateway_serve(app->gateway, app->server);
 }
 

@@ -18,6 +18,7 @@ enum call_phase {
     CALL_LOOKING,   /* has none: the store is asked when its lease ends */
     CALL_WAITING,   /* may come back */
     CALL_RELEASING, /* too late */
+    CALL_UNHOLDING, /* the store is told that it is not carried here any more; it is not released */
 };
 
 struct held_call {
@@ -29,7 +30,9 @@ struct held_call {
     unsigned holds;
     unsigned open;
     unsigned tries;
-    bool was_open;
+    bool was_open;             /* here, or elsewhere before */
+    bool is_in_store;          /* the store may know that we carry it */
+    bool is_over;              /* its connections are being closed */
     bool is_unknown;           /* to the store; said once */
     bool has_come_back;        /* while the store was being asked */
     bool was_carried;          /* by another router, when we were to release it */
@@ -39,12 +42,13 @@ struct held_call {
     struct ask ask;
     struct arena arena;
     char call_sid[CALL_SID_MAX + 1];
+    char pod[POD_NAME_MAX + 1]; /* "": not known yet */
 };
 
 struct calls {
     uv_loop_t *loop;
     struct calls_settings settings;
-    const char *carrier; /* NULL: nobody shares the store */
+    const char *carrier;
     const struct asker *asker;
     struct metrics_family *releases;
     struct map by_sid;
@@ -104,11 +108,52 @@ static void calls_note_unknown(struct calls *calls, const char *call_sid)
 {
     struct held_call *call = calls_find(calls, call_sid);
 
-    /* It was released, or the store has lost it; its agent's heartbeat may bring it back. */
+    /* The store has lost its pod as well: when that is there again the next renewal brings the call back. */
     if (!call || call->is_unknown || call->open == 0)
         return;
     call->is_unknown = true;
     log_warn("a call with an open connection is not in the store", log_str("call_sid", call_sid));
+}
+
+static void call_set_over(struct held_call *call, const char *reason)
+{
+    struct calls *calls = call->calls;
+
+    if (call->is_over)
+        return;
+    call->is_over = true;
+    if (call->holds == 0)
+        return;
+    log_info("call is over: its connections are closed", log_str("call_sid", call->call_sid),
+             log_str("pod", call->pod), log_str("reason", reason));
+    calls->settings.on_over(calls->settings.on_over_arg, call);
+}
+
+static void calls_note_over(struct calls *calls, const struct name_array *names, const char *reason)
+{
+    for (size_t i = 0; i < names->count; i++) {
+        struct held_call *call = calls_find(calls, names->names[i]);
+
+        if (call)
+            call_set_over(call, reason);
+    }
+}
+
+void calls_ended(struct calls *calls, const char *call_sid)
+{
+    struct held_call *call = calls_find(calls, call_sid);
+
+    if (call)
+        call_set_over(call, "it was released");
+}
+
+static void calls_note_adopted(struct calls *calls, const struct result *result)
+{
+    for (size_t i = 0; i < result->renew.adopted.count; i++) {
+        log_warn("a call with an open connection was not in the store any more, and is again",
+                 log_str("call_sid", result->renew.adopted.names[i]));
+        calls_note_renewed(calls, result->renew.adopted.names[i], result->renew.expires_at_ms);
+    }
 }
 
 static void calls_renewed(void *arg, int err, const struct result *result)
@@ -120,6 +165,10 @@ static void calls_renewed(void *arg, int err, const struct result *result)
             calls_note_renewed(calls, result->renew.renewed.names[i], result->renew.expires_at_ms);
         for (size_t i = 0; i < result->renew.unknown.count; i++)
             calls_note_unknown(calls, result->renew.unknown.names[i]);
+        calls_note_adopted(calls, result);
+        calls_note_over(calls, &result->renew.over, "it was ended elsewhere");
+        calls_note_over(calls, &result->renew.conflicts,
+                        "another call has its slot, or it is on another pod");
     } else {
         log_warn("leases of calls with open connections cannot be renewed",
                  log_num("calls", (int64_t)calls->renewing),
@@ -136,6 +185,7 @@ static void calls_renewed(void *arg, int err, const struct result *result)
 static void calls_renew_due(struct calls *calls)
 {
     const char **sids;
+    const char **pods;
     struct command command = {.type = COMMAND_RENEW};
     size_t count = 0;
     int err = 0;
@@ -143,17 +193,20 @@ static void calls_renew_due(struct calls *calls)
     if (calls->renewing > 0 || calls->is_stopping || list_is_empty(&calls->due))
         return;
     sids = arena_alloc(&calls->renew_arena, SIDS_MAX * sizeof(*sids));
-    while (sids && count < SIDS_MAX && !list_is_empty(&calls->due)) {
+    pods = arena_alloc(&calls->renew_arena, SIDS_MAX * sizeof(*pods));
+    while (sids && pods && count < SIDS_MAX && !list_is_empty(&calls->due)) {
         struct held_call *call = LIST_ENTRY(calls->due.next, struct held_call, due_link);
 
         sids[count] = arena_strdup(&calls->renew_arena, call->call_sid);
-        if (!sids[count])
+        pods[count] = arena_strdup(&calls->renew_arena, call->pod);
+        if (!sids[count] || !pods[count])
             break;
         list_remove(&call->due_link);
         count++;
     }
     if (count > 0) {
         command.renew.call_sids = sids;
+        command.renew.pods = pods;
         command.renew.count = count;
         command.renew.carrier = calls->carrier;
         err = ask_store(calls->asker, &calls->renew_ask, &command, &calls->renew_arena, calls_renewed, calls);
@@ -180,6 +233,12 @@ static void calls_renew_all(uv_timer_t *timer)
         list_append(&calls->due, &call->due_link);
     }
     calls_renew_due(calls);
+}
+
+void calls_renew_now(struct calls *calls)
+{
+    if (!list_is_empty(&calls->open))
+        calls_renew_all(&calls->renew_timer);
 }
 
 /* Renewing any call says that this router is there, and with it that all others are still carried. */
@@ -386,6 +445,27 @@ static void calls_look_at_waiting(uv_timer_t *timer)
     calls_await_first(calls);
 }
 
+/* It was never connected, or it is over: it is not ours to end. */
+static void call_unheld(void *arg, int err UNUSED, const struct result *result UNUSED)
+{
+    struct held_call *call = arg;
+
+    if (call->holds > 0)
+        call->phase = CALL_HELD; /* and the store has heard so after this */
+    else
+        call_forget(call);
+}
+
+static void call_unhold(struct held_call *call)
+{
+    struct command command = {.type = COMMAND_LEAVE,
+                              .leave = {.call_sid = call->call_sid, .carrier = call->calls->carrier}};
+
+    call->phase = CALL_UNHOLDING;
+    if (!call->is_in_store || call_ask(call, &command, call_unheld) < 0)
+        call_forget(call);
+}
+
 /* Holding. */
 
 enum call_contact calls_contact(const struct calls *calls, const char *call_sid)
@@ -419,12 +499,38 @@ int calls_hold(struct calls *calls, const char *call_sid, struct held_call **ret
         list_remove(&call->link);
         call->phase = CALL_HELD;
     }
+    if (call->holds == 0)
+        call->is_over = false; /* if it still is, the store will say so */
     call->has_come_back = true;
     call->was_carried = false;
     call->tries = 0;
     call->holds++;
     *ret_call = call;
     return 0;
+}
+
+struct command calls_hold_command(struct held_call *call)
+{
+    call->is_in_store = true; /* from when it is asked: the answer may be lost */
+    return (struct command){.type = COMMAND_HOLD,
+                            .hold = {.call_sid = call->call_sid, .carrier = call->calls->carrier}};
+}
+
+void calls_moved(struct held_call *call, const char *pod)
+{
+    assert(strlen(pod) <= POD_NAME_MAX);
+    memcpy(call->pod, pod, strlen(pod) + 1);
+}
+
+void calls_found(struct held_call *call, const char *pod, bool was_connected)
+{
+    calls_moved(call, pod);
+    call->was_open |= was_connected;
+}
+
+bool calls_is_over(const struct held_call *call)
+{
+    return call->is_over;
 }
 
 void calls_opened(struct held_call *call)
@@ -451,8 +557,10 @@ void calls_drop(struct held_call *call, bool was_open)
     }
     if (call->holds > 0 || call->phase != CALL_HELD)
         return; /* the answer that is under way goes on from here */
-    if (!call->was_open || call->calls->is_leaving)
+    if (call->calls->is_leaving)
         call_forget(call);
+    else if (call->is_over || !call->was_open)
+        call_unhold(call);
     else
         call_look(call);
 }
@@ -489,10 +597,8 @@ int calls_new(uv_loop_t *loop, const struct calls_settings *settings, const stru
     (void)uv_timer_init(loop, &calls->here_timer);
     calls->here_timer.data = calls;
     calls->handles = 3;
-    if (settings->carrier[0]) {
-        calls->carrier = settings->carrier;
-        (void)uv_timer_start(&calls->here_timer, calls_say_here, CARRIER_TTL_MS / 3, CARRIER_TTL_MS / 3);
-    }
+    calls->carrier = settings->carrier;
+    (void)uv_timer_start(&calls->here_timer, calls_say_here, CARRIER_TTL_MS / 3, CARRIER_TTL_MS / 3);
     calls_await_renewal(calls, settings->lease_ttl_ms / 3);
     *ret_calls = calls;
     return 0;

@@ -62,13 +62,36 @@ int gateway_set_secret(struct gateway *gateway, const char *secret)
     return gateway_take_secret(gateway, secret);
 }
 
+static void gateway_call_is_over(void *arg, struct held_call *call)
+{
+    carried_cut_call(arg, call);
+}
+
+static void gateway_call_ended(void *arg, const char *call_sid)
+{
+    struct gateway *gateway = arg;
+
+    if (gateway->calls)
+        calls_ended(gateway->calls, call_sid);
+}
+
+static void gateway_store_is_back(void *arg)
+{
+    struct gateway *gateway = arg;
+
+    if (gateway->calls && !gateway->is_stopping_calls)
+        calls_renew_now(gateway->calls);
+}
+
 int gateway_new(uv_loop_t *loop, const struct gateway_settings *settings, struct store *store,
                 struct metrics *metrics, struct gateway **ret_gateway)
 {
+    struct gateway *gateway = calloc(1, sizeof(*gateway));
     const struct calls_settings calls = {.lease_ttl_ms = settings->lease_ttl_ms,
                                          .release_grace_ms = settings->release_grace_ms,
-                                         .carrier = settings->identity};
-    struct gateway *gateway = calloc(1, sizeof(*gateway));
+                                         .carrier = settings->identity,
+                                         .on_over = gateway_call_is_over,
+                                         .on_over_arg = gateway};
     int err;
 
     assert(settings->connect_timeout_ms > 0 && settings->idle_timeout_ms > 0);
@@ -90,6 +113,8 @@ int gateway_new(uv_loop_t *loop, const struct gateway_settings *settings, struct
         free(gateway);
         return err;
     }
+    store_on_over(store, gateway_call_ended, gateway);
+    store_on_back(store, gateway_store_is_back, gateway);
     *ret_gateway = gateway;
     return 0;
 }

@@ -43,7 +43,7 @@ struct gateway_settings {
     uint64_t idle_timeout_ms;    /* without a byte in either direction */
     uint64_t connect_timeout_ms; /* to reach a pod; it may take five times as long to answer */
     size_t max_connections;      /* open or being opened */
-    const char *identity;        /* a carrier, see core/command.h; "" if nobody shares the store */
+    const char *identity;        /* a carrier, see core/command.h */
     const struct trusted *trusted; /* whose X-Forwarded headers pods get to see; NULL: nobody's */
 };
 

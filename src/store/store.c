@@ -45,6 +45,12 @@ void store_on_over(struct store *store, call_over_fn fn, void *arg)
     store->ops->on_over(store, fn, arg);
 }
 
+void store_on_back(struct store *store, store_back_fn fn, void *arg)
+{
+    store->on_back = fn;
+    store->on_back_arg = arg;
+}
+
 int store_start_events(struct store *store, uv_loop_t *loop, const char *replica)
 {
     assert(!store->feed);

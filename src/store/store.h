@@ -45,6 +45,13 @@ void store_on_ended(struct store *store, call_ended_fn fn, void *arg);
 void store_on_over(struct store *store, call_over_fn fn, void *arg);
 
 /*
+ * The store can be asked again after it was out of reach: it may have lost what it was told last. What `fn`
+ * asks for is asked before everything else that waits. Never inside a call of this header.
+ */
+typedef void (*store_back_fn)(void *arg);
+void store_on_back(struct store *store, store_back_fn fn, void *arg);
+
+/*
  * From here on what the commands of this process do is published, for every process on the same store to see.
  * `replica` names this process in letters, digits and . _ - only; copied. Without it nothing is published nor
  * told. Before store_on_ended.
@@ -119,6 +126,8 @@ struct feed; /* see feed.h */
 struct store {
     const struct store_ops *ops;
     struct feed *feed; /* NULL: no events */
+    store_back_fn on_back;
+    void *on_back_arg;
     uint64_t attempts; /* the last one, see COMMAND_UNDO; 0: none yet */
     store_closed_fn closed;
     void *closed_arg;

@@ -405,9 +405,13 @@ static const struct store_ops redis_ops = {
 
 static void redis_changed(void *arg, bool is_up)
 {
-    hearing_changed(arg, is_up);
+    struct redis_store *store = arg;
+
+    hearing_changed(store, is_up);
+    if (is_up && store->tiers && store->store.on_back)
+        store->store.on_back(store->store.on_back_arg);
     if (is_up)
-        tiers_load(arg);
+        tiers_load(store);
 }
 
 static void redis_init_lives(struct redis_store *store)

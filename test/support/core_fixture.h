@@ -18,7 +18,10 @@
 enum {
     MINUTE = 60000,
     HOUR = 60 * MINUTE,
+    LEASE = 15 * MINUTE,
 };
+
+#define CARRIER "router-0" /* the process that holds, carries and leaves calls */
 
 struct world {
     struct core *core;
@@ -44,7 +47,7 @@ static inline struct result *tiers_set(struct world *world, const char *text)
 
 static inline void world_init_with(struct world *world, const char *tiers, uint64_t connect_timeout_ms)
 {
-    struct core_settings settings = {.lease_ttl_ms = 15 * MINUTE,
+    struct core_settings settings = {.lease_ttl_ms = LEASE,
                                      .call_max_duration_ms = 4 * HOUR,
                                      .connect_timeout_ms = connect_timeout_ms,
                                      .draining_ttl_ms = 6 * MINUTE,
@@ -157,6 +160,72 @@ static inline const struct tier_status *tier(struct world *world, const char *na
     }
     fail_msg("no tier %s", name);
     abort(); /* never reached, but the compiler cannot know */
+}
+
+static inline struct result *ask(struct world *world, const char *sid, uint64_t attempt)
+{
+    return run(world, &(struct command){.type = COMMAND_ALLOCATE,
+                                        .allocate = {sid, "", "twilio", .attempt = attempt}});
+}
+
+static inline struct result *undo(struct world *world, const char *sid, uint64_t attempt)
+{
+    return run(world, &(struct command){.type = COMMAND_UNDO, .undo = {sid, attempt}});
+}
+
+static inline struct result *hold(struct world *world, const char *sid)
+{
+    return run(world, &(struct command){.type = COMMAND_HOLD, .hold = {sid, CARRIER}});
+}
+
+static inline struct result *leave(struct world *world, const char *sid, uint64_t expires_at_ms)
+{
+    return run(world, &(struct command){.type = COMMAND_LEAVE, .leave = {sid, CARRIER, expires_at_ms}});
+}
+
+static inline struct result *release_as(struct world *world, const char *sid, const char *pod_name,
+                                        enum call_over why)
+{
+    return run(world, &(struct command){.type = COMMAND_RELEASE, .release = {sid, pod_name, why}});
+}
+
+/* A carrier's renewal that names the pod. */
+static inline struct result *carry(struct world *world, const char *sid, const char *pod_name)
+{
+    const char *sids[] = {sid};
+    const char *pods[] = {pod_name};
+
+    return run(world, &(struct command){.type = COMMAND_RENEW, .renew = {sids, 1, CARRIER, pods}});
+}
+
+static inline struct result *move(struct world *world, const char *sid, const char *from)
+{
+    return run(world, &(struct command){.type = COMMAND_MOVE_CALL, .move = {sid, from, MINUTE, NULL}});
+}
+
+static inline const struct call_info *call_of(struct world *world, const char *sid)
+{
+    run(world, &(struct command){.type = COMMAND_CALL, .call = {.call_sid = sid}});
+    assert_int_equal(world->result.outcome, OUTCOME_OK);
+    return &world->result.call.call;
+}
+
+static inline bool call_exists(struct world *world, const char *sid)
+{
+    return run(world, &(struct command){.type = COMMAND_CALL, .call = {.call_sid = sid}})->outcome ==
+           OUTCOME_OK;
+}
+
+static inline struct result *remove_pod(struct world *world, const char *name)
+{
+    return run(world, &(struct command){.type = COMMAND_POD_GONE, .pod_gone = {name, POD_SOURCE_KUBERNETES}});
+}
+
+/* The pod is deleted and comes back: its calls are lost, and no end of them is recorded. */
+static inline void lose_calls_of(struct world *world, const char *name)
+{
+    assert_int_equal(remove_pod(world, name)->outcome, OUTCOME_OK);
+    assert_int_equal(see(world, seen_of(name))->outcome, OUTCOME_OK);
 }
 
 #endif

@@ -4,6 +4,8 @@
  */
 #include "../support/core_fixture.h"
 
+enum { TOLD_MAX = 128 };
+
 #define POD0 "voice-agent-0"
 #define POD1 "voice-agent-1"
 
@@ -109,14 +111,14 @@ static void hold__says_where_the_call_is_and_whether_it_was_connected(void **sta
 static void note_over(void *arg, const char *call_sid)
 {
     char *told = arg;
+    size_t len = strlen(told);
 
-    strcat(told, call_sid);
-    strcat(told, " ");
+    snprintf(told + len, TOLD_MAX - len, "%s ", call_sid);
 }
 
 static void leave__with_no_lease_releases_nothing(void **state UNUSED)
 {
-    char told[64] = "";
+    char told[TOLD_MAX] = "";
     struct world world;
 
     world_init(&world, one_pod);
@@ -136,7 +138,7 @@ static void leave__with_no_lease_releases_nothing(void **state UNUSED)
 
 static void leave__with_the_lease_ends_the_call_for_good(void **state UNUSED)
 {
-    char told[64] = "";
+    char told[TOLD_MAX] = "";
     struct world world;
 
     world_init(&world, one_pod);
@@ -169,7 +171,7 @@ static void leave__with_an_older_lease_releases_nothing(void **state UNUSED)
 
 static void on_over__is_told_for_carried_calls_that_are_ended_on_purpose(void **state UNUSED)
 {
-    char told[128] = "";
+    char told[TOLD_MAX] = "";
     struct world world;
 
     world_init(&world, "{\"s\":{\"type\":\"shared\",\"max_concurrent\":9,\"target\":1}}");
@@ -198,7 +200,7 @@ static void on_over__is_told_for_carried_calls_that_are_ended_on_purpose(void **
 
 static void on_over__is_not_told_of_calls_that_are_lost(void **state UNUSED)
 {
-    char told[64] = "";
+    char told[TOLD_MAX] = "";
     struct world world;
 
     world_init(&world, one_pod);

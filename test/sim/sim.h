@@ -27,6 +27,7 @@ struct shadow_call {
     uint64_t allocated_at_ms;
     uint64_t expires_at_ms;
     uint64_t kept_at_ms; /* when somebody last gave it a lease */
+    unsigned misses;     /* heartbeats in a row that left it out */
     bool was_renewed;
     bool is_carried;
     bool was_connected;

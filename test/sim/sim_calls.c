@@ -50,6 +50,7 @@ void shadow_renew(struct sim *sim, struct shadow_call *call)
 {
     shadow_keep(sim, call, sim->settings.lease_ttl_ms);
     call->was_renewed = true;
+    call->misses = 0;
 }
 
 /* A lease that has run out ends the call only if nobody has spoken of it for as long as a lease lasts. */
@@ -73,6 +74,9 @@ void shadow_end(void *arg, const struct ended_call *end)
     SIM_CHECK(sim, call->pod == pod_index(sim, end->pod), "call %s ended on the wrong pod", end->call_sid);
     if (end->why == CALL_END_EXPIRED)
         check_expiry(sim, call, end->call_sid);
+    if (end->why == CALL_END_UNMENTIONED)
+        SIM_CHECK(sim, call->misses >= HEARTBEAT_MISSES, "call %s ended although it was not left out",
+                  end->call_sid);
     if (end->why == CALL_END_UNMENTIONED)
         SIM_CHECK(sim, sim->now_ms - call->allocated_at_ms > HEARTBEAT_YOUNG_MS, "call %s ended too young",
                   end->call_sid);
@@ -124,6 +128,7 @@ void shadow_restart(struct sim *sim)
 {
     shadow_forgive(sim);
     for (int i = 0; i < SIDS; i++) {
+        sim->calls[i].misses = 0;
         sim->calls[i].attempts_are_lost = true;
         sim->calls[i].is_carried = false;
         sim->calls[i].was_connected = false;
@@ -322,6 +327,7 @@ static void shadow_move(struct sim *sim, struct shadow_call *call, int from)
     }
     sim->counts.moved++;
     call->pod = pod;
+    call->misses = 0;
     stream_of(sim, call)->pod = pod;
 }
 

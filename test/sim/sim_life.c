@@ -218,6 +218,38 @@ static size_t heartbeat_sids(struct sim *sim, int pod, const char **sids, size_t
     return count;
 }
 
+/* The pod is about to leave calls out. */
+static void shadow_miss(struct sim *sim, int pod, const char *const *sids, size_t count)
+{
+    for (int i = 0; i < SIDS; i++) {
+        struct shadow_call *call = &sim->calls[i];
+
+        if (call->is_known && call->pod == pod && !is_among(sids, count, sim->sid_names[i]))
+            call->misses++;
+    }
+}
+
+/* What the heartbeats leave out has ended, and nothing that they list. */
+static void check_unmentioned(struct sim *sim, int pod, const char *const *sids, size_t count)
+{
+    const struct ended_array *ended = &sim->result.heartbeat.ended;
+
+    check_ended(sim, ended);
+    for (size_t i = 0; i < ended->count; i++) {
+        const char *sid = sim->sid_names[shadow_call(sim, ended->calls[i].call_sid) - sim->calls];
+
+        SIM_CHECK(sim, !is_among(sids, count, sid), "heartbeat ended a call that it listed");
+    }
+    for (int i = 0; i < SIDS; i++) {
+        const struct shadow_call *call = &sim->calls[i];
+
+        SIM_CHECK(sim,
+                  !call->is_known || call->pod != pod || call->misses < HEARTBEAT_MISSES ||
+                      sim->now_ms - call->allocated_at_ms <= HEARTBEAT_YOUNG_MS,
+                  "CA%d is there although its pod has left it out", i);
+    }
+}
+
 void sim_heartbeat(struct sim *sim)
 {
     /* After an outage, the pods that carry something. */
@@ -235,6 +267,7 @@ void sim_heartbeat(struct sim *sim)
     sim->command =
         (struct command){.type = COMMAND_HEARTBEAT,
                          .heartbeat = {.pod = sim->pod_names[pod], .call_sids = sids, .count = count}};
+    shadow_miss(sim, pod, sids, count);
     execute(sim);
     if (result->outcome == OUTCOME_NOT_FOUND)
         return;
@@ -245,10 +278,5 @@ void sim_heartbeat(struct sim *sim)
             expect_lost(sim, &lists, sids[i], pod);
     }
     check_all_taken(sim, &lists);
-    check_ended(sim, &result->heartbeat.ended);
-    for (size_t i = 0; i < result->heartbeat.ended.count; i++) {
-        for (size_t k = 0; k < count; k++)
-            SIM_CHECK(sim, strcmp(result->heartbeat.ended.calls[i].call_sid, sids[k]) != 0,
-                      "heartbeat ended a call that it listed");
-    }
+    check_unmentioned(sim, pod, sids, count);
 }

@@ -31,7 +31,7 @@ local function allocate(call_sid, merchant, provider, attempt)
       rc('HSET', call_key, 'attempts', attempts_with(rc('HGET', call_key, 'attempts'), attempt))
       if tonumber(answer[7]) <= now then
         -- Its lease has run out, and nobody has ended it: it gets the lease of a fresh call.
-        call_extend(call_sid, known[1], tonumber(ARGV[4]), tonumber(ARGV[6]) - GRACE)
+        call_extend(call_sid, known[1], tonumber(ARGV[4]), tonumber(ARGV[6]) - RECORD_GRACE)
         answer[7] = string.format('%.0f', now + ARGV[4])
       end
       return answer

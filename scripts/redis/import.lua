@@ -44,6 +44,9 @@ local function take_call(call_sid)
       rc('ZADD', P .. 'pod:calls:' .. pod, lease_end, call_sid)
     end
   end
+  if lease_end > now and rc('GET', P .. 'lease:' .. pod) == call_sid then
+    rc('PEXPIRE', P .. 'lease:' .. pod, lease_end - now + GRACE) -- so that a sweep ends the call, as all others
+  end
   return lease_end > now and rc('ZADD', P .. 'calls:active', 'NX', lease_end, call_sid) or 0
 end
 

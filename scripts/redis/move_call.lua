@@ -2,8 +2,7 @@
 -- chain. The rules are those of src/core/move.c.
 --
 -- ARGV: 4 lease in ms, 5 how long a record lives at least in ms, 6 how long the pod is put aside in ms, 7 to the end of
--- the default chain as for allocate; then call_sid, the pod that it is taken from, and the lease in ms of one that was
--- renewed.
+-- the default chain as for allocate; then call_sid and the pod that it is taken from.
 --
 -- Answers {0 moved or 1 on another pod already, pod, pool, merchant, provider, allocated_at, expiry, pod's record,
 -- unreadable}, {2, …} as allocate does if there is no pod: the call stays where it is; or {3} if there is no such call,
@@ -23,7 +22,13 @@ local answer, lost = existing(known)
 if not answer then
   table.insert(lost, 1, 3)
   return lost
-elseif known[1] ~= from then
+end
+if tonumber(answer[7]) <= now then
+  -- Its lease has run out, and somebody needs it: wherever it is in the end, the next sweep must not end it.
+  call_extend(call_sid, known[1], tonumber(ARGV[4]), tonumber(ARGV[5]))
+  answer[7] = string.format('%.0f', now + ARGV[4])
+end
+if known[1] ~= from then
   return answer
 end
 
@@ -40,7 +45,6 @@ end
 local merchant, provider, since = known[3] or '', known[4] or '', known[5] or time[1]
 local FIELDS = {'attempts', 'renewed', 'connected', 'carriers'}
 local kept = rc('HMGET', P .. 'call:' .. call_sid, unpack(FIELDS))
-local lease_ms = tonumber(kept[2] and ARGV[CHAIN_END + 3] or ARGV[4])
 -- include route
 for i = first, last, 2 do
   -- include pick
@@ -49,7 +53,7 @@ for i = first, last, 2 do
     if from_info then
       pod_settle(from, from_info)
     end
-    call_new(call_sid, pod, label, max, lease_ms, tonumber(ARGV[5]))
+    call_new(call_sid, pod, label, max, tonumber(ARGV[4]), tonumber(ARGV[5]))
     rc('HSET', P .. 'call:' .. call_sid, 'merchant_id', merchant, 'provider', provider, 'allocated_at', since)
     for k, field in ipairs(FIELDS) do
       if kept[k] then
@@ -57,7 +61,7 @@ for i = first, last, 2 do
       end
     end
     pod_place(pod, cjson.decode(info))
-    return {0, pod, label, merchant, provider, since, string.format('%.0f', now + lease_ms), info, unreadable}
+    return {0, pod, label, merchant, provider, since, string.format('%.0f', now + ARGV[4]), info, unreadable}
   end
 end
 -- include refusal

@@ -213,8 +213,7 @@ void call_move(struct core *core, struct call *call, struct pod *to)
     call->pod = to;
     call->source = to->pool;
     call->misses = 0;
-    heap_set(&core->leases, &call->lease,
-             core->now_ms + (call->was_renewed ? core->settings.lease_ttl_ms : first_lease_ms(core)));
+    heap_set(&core->leases, &call->lease, core->now_ms + first_lease_ms(core));
     pool_unref(core, source);
     pod_place(core, to);
     call_report(core, call);

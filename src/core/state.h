@@ -205,7 +205,7 @@ void call_revive(struct core *core, struct call *call);
 int call_adopt(struct core *core, const char *call_sid, struct pod *pod, struct call **ret_call) MUST_CHECK;
 int call_info(const struct call *call, struct arena *arena, struct call_info *ret_info) MUST_CHECK;
 
-/* Puts the call on `to`, with a new lease, says so, and settles the pod that it leaves. */
+/* Puts the call on `to`, with the lease of a fresh call, says so, and settles the pod that it leaves. */
 void call_move(struct core *core, struct call *call, struct pod *to);
 
 /* attempts.c; 0 is an attempt that nobody can name. */

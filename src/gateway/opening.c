@@ -294,6 +294,33 @@ static void opening_found(struct opening *opening, const char *pod, const char *
     snprintf(opening->address, sizeof(opening->address), "%s", address);
 }
 
+static void opening_look_at_pod(struct opening *opening);
+
+/* The store knows that we carry the call, and says where it is: it may have moved since its URL was made. */
+static void opening_held(void *arg, int err, const struct result *result)
+{
+    struct opening *opening = arg;
+
+    if (opening_has_failed(opening, err))
+        return;
+    if (result->outcome == OUTCOME_OK) {
+        calls_found(opening->call, result->hold.call.pod, result->hold.was_connected);
+        opening_found(opening, result->hold.call.pod, result->hold.call.address);
+        opening_connect(opening);
+    } else if (result->hold.has_ended || opening->pod[0]) {
+        opening_refuse(opening, 409, REFUSED_NO_CALL, "the call has ended");
+    } else {
+        opening_look_at_pod(opening);
+    }
+}
+
+static void opening_ask_hold(struct opening *opening)
+{
+    const struct command command = calls_hold_command(opening->call);
+
+    opening_ask(opening, &command, opening_held);
+}
+
 static void opening_moved(void *arg, int err, const struct result *result)
 {
     struct opening *opening = arg;
@@ -311,9 +338,7 @@ static void opening_moved(void *arg, int err, const struct result *result)
                      log_num("aside_ms", GATEWAY_ASIDE_MS),
                      log_str("request_id", http_request_id(opening->request)));
         }
-        calls_moved(opening->call, result->move.call.pod);
-        opening_found(opening, result->move.call.pod, result->move.call.address);
-        opening_connect(opening);
+        opening_ask_hold(opening); /* a move gives it the lease of a call that nobody is about to open */
         break;
     case OUTCOME_NO_PODS:
         metrics_add(gateway->metrics.moves[1], 1);
@@ -404,39 +429,17 @@ static void opening_connect(struct opening *opening)
                        err == -ENOMEM ? "out of memory" : "the pod's address cannot be used");
 }
 
-static void opening_look_at_pod(struct opening *opening);
-
-/* The store knows that we carry the call, and says where it is: it may have moved since its URL was made. */
-static void opening_held(void *arg, int err, const struct result *result)
-{
-    struct opening *opening = arg;
-
-    if (opening_has_failed(opening, err))
-        return;
-    if (result->outcome == OUTCOME_OK) {
-        calls_found(opening->call, result->hold.call.pod, result->hold.was_connected);
-        opening_found(opening, result->hold.call.pod, result->hold.call.address);
-        opening_connect(opening);
-    } else if (result->hold.has_ended || opening->pod[0]) {
-        opening_refuse(opening, 409, REFUSED_NO_CALL, "the call has ended");
-    } else {
-        opening_look_at_pod(opening);
-    }
-}
-
 /* Nothing is connected before the store knows of it: what is being opened must not be released meanwhile. */
 static void opening_hold(struct opening *opening)
 {
     int err = calls_hold(opening->gateway->calls, opening->call_sid, &opening->call);
-    struct command command;
 
     if (err == -EALREADY) {
         opening_refuse(opening, 409, REFUSED_NO_CALL, "the call has ended");
     } else if (err < 0) {
         opening_refuse(opening, 503, REFUSED_NO_MEMORY, "out of memory");
     } else {
-        command = calls_hold_command(opening->call);
-        opening_ask(opening, &command, opening_held);
+        opening_ask_hold(opening);
     }
 }
 

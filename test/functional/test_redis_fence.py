@@ -41,7 +41,8 @@ def text_of(script):
 
 
 def call(client, script, *args):
-    return client.eval(text_of(script), 1, "voice:calls:active", "voice:", TIERS, "basic", *args)
+    deadline = [LATER] if "-- include deadline\n" in (SCRIPTS / f"{script}.lua").read_text() else []
+    return client.eval(text_of(script), 1, "voice:calls:active", "voice:", TIERS, "basic", *args, *deadline)
 
 
 def take(client, who, how="take"):

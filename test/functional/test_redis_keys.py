@@ -87,6 +87,7 @@ def test_a_call_of_a_gold_merchant_and_its_release(five):
             "merchant_id": "acme-corp",
             "allocated_at": allocated_at,
             "provider": "twilio",
+            "attempts": keys["voice:call:call-abc123"]["attempts"],
         },
         "voice:lease:voice-agent-0": "call-abc123",
         "voice:pod:voice-agent-0": {
@@ -201,6 +202,10 @@ def counted(server, router, path, bodies):
     # Events go out together: not per call, but so many times in a second at most.
     assert 0 < clients.pop("PUBLISH", 0) <= 1 + (time.monotonic() - start) / PUBLISH_S
     stats = {name.removeprefix("cmdstat_"): row["calls"] for name, row in client.info("commandstats").items()}
+    # The router looks at the server's clock once a second.
+    asked = clients.pop("TIME", 0)
+    assert asked <= 2 + (time.monotonic() - start)
+    stats["time"] -= asked
     return stats, clients, collections.Counter(inner)
 
 

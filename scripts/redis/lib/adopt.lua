@@ -16,6 +16,6 @@ local function call_adopt(call_sid, pod, info, lease_ms, record_ms)
     pod_share(pod)
   end
   call_new(call_sid, pod, pool_label(info.tier), max, lease_ms, record_ms)
-  rc('HSET', P .. 'call:' .. call_sid, 'attempts', '*', 'renewed', '1')
+  rc('HSET', P .. 'call:' .. call_sid, 'attempts', '', 'renewed', '1')
   return 'a'
 end

@@ -62,7 +62,7 @@ local function call_new(call_sid, pod, label, max, lease_ms, record_ms)
   local expiry = now + lease_ms
   rc('HSET', P .. 'call:' .. call_sid, 'pod_name', pod, 'source_pool', label, 'merchant_id', '', 'allocated_at',
     time[1], 'provider', '')
-  rc('PEXPIRE', P .. 'call:' .. call_sid, math.max(lease_ms, record_ms) + GRACE)
+  rc('PEXPIRE', P .. 'call:' .. call_sid, math.max(lease_ms, record_ms) + RECORD_GRACE)
   if max > 0 then
     rc('ZADD', P .. 'pod:calls:' .. pod, expiry, call_sid)
   end
@@ -77,7 +77,7 @@ local function call_extend(call_sid, pod, lease_ms, record_ms)
   local lease = P .. 'lease:' .. pod
   local expiry = now + lease_ms
   rc('ZADD', P .. 'calls:active', expiry, call_sid)
-  rc('PEXPIRE', P .. 'call:' .. call_sid, math.max(lease_ms, record_ms) + GRACE)
+  rc('PEXPIRE', P .. 'call:' .. call_sid, math.max(lease_ms, record_ms) + RECORD_GRACE)
   rc('ZADD', P .. 'pod:calls:' .. pod, 'XX', expiry, call_sid)
   local newest = rc('GET', lease)
   if not newest or newest == call_sid then

@@ -156,7 +156,7 @@ static int move_encode(struct operation *operation, struct args *args)
     const struct redis_store *store = operation->store;
     uint64_t aside_ms = operation->command.move.aside_ms;
 
-    args_begin(args, operation, operation->arena, 8 + store->tiers->chain_count);
+    args_begin(args, operation, operation->arena, 7 + store->tiers->chain_count);
     args_add_text(args, store->first_lease);
     args_add_u64(args, store->call_info_ttl_ms);
     args_add_u64(args, aside_ms ? aside_ms : store->core.draining_ttl_ms);
@@ -166,7 +166,6 @@ static int move_encode(struct operation *operation, struct args *args)
         args_add(args, store->tiers->chain[i]);
     args_add_text(args, operation->command.move.call_sid);
     args_add_text(args, operation->command.move.from_pod);
-    args_add_u64(args, store->core.lease_ttl_ms);
     return 0;
 }
 

@@ -422,7 +422,8 @@ static void redis_init_lives(struct redis_store *store)
 
     snprintf(store->first_lease, sizeof(store->first_lease), "%llu", lease_ms);
     snprintf(store->first_lease_life, sizeof(store->first_lease_life), "%llu", lease_ms + REDIS_GRACE_MS);
-    snprintf(store->first_record_life, sizeof(store->first_record_life), "%llu", record_ms + REDIS_GRACE_MS);
+    snprintf(store->first_record_life, sizeof(store->first_record_life), "%llu",
+             record_ms + REDIS_RECORD_GRACE_MS);
 }
 
 static int redis_init(struct redis_store *store, const struct redis_settings *settings)

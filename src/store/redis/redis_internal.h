@@ -24,8 +24,9 @@ enum {
     REDIS_QUERY_LOOK = 5000,     /* names that one page may look at before it gives a cursor */
     REDIS_PODS_MAX = 1000000,    /* of a bulk operation: beyond it something is wrong */
     REDIS_BULK_ARENA_MAX = 256 * 1024 * 1024,
-    REDIS_GRACE_MS =
-        60000, /* GRACE of lib/calls.lua: a key outlives its lease, so that its end can be told */
+    /* How much longer than its lease the key of a lease lives, and a call's record: see lib/lease.lua. */
+    REDIS_GRACE_MS = 60 * 1000,
+    REDIS_RECORD_GRACE_MS = 24 * 3600 * 1000,
     REDIS_NUMBER_MAX = 24,
 };
 

@@ -169,7 +169,7 @@ void session_set_clock(struct redis_link *link, uint64_t server_ms)
 
 static bool session_may_be_unknown(const struct greeting *greeting, const char *text)
 {
-    return (greeting->kind == GREETING_ROLE || greeting->kind == GREETING_PING) &&
+    return greeting->kind != GREETING_AUTH && greeting->kind != GREETING_SELECT &&
            reply_has_code(text, "NOPERM");
 }
 
@@ -276,7 +276,8 @@ static void session_greeted(struct wire_request *request, int err, const redisRe
         }
         link->must_be_master = link->sentinels != NULL;
     }
-    if (greeting->kind == GREETING_TIME) {
+    /* Without the right to ask for it, the first script that comes too late says what time it is. */
+    if (greeting->kind == GREETING_TIME && reply->type != REDIS_REPLY_ERROR) {
         if (!reply_time(reply, &server_ms)) {
             session_fail(link, "no answer to TIME that can be read");
             return;

@@ -548,8 +548,18 @@ def hear_command(conn):
     return words
 
 
-def greet(conn):
-    assert hear_command(conn) == [b"PING"]
+NO_CLUSTER = b"-ERR This instance has cluster support disabled\r\n"
+
+
+def hear_ping(conn, nodes=NO_CLUSTER, role=None):
+    """Answers what comes before the PING of a new connection."""
+    answers = {b"CLUSTER": nodes, b"ROLE": role}
+    while (words := hear_command(conn)) != [b"PING"]:
+        conn.sendall(answers[words[0]])
+
+
+def greet(conn, **answers):
+    hear_ping(conn, **answers)
     conn.sendall(b"+PONG\r\n")
 
 
@@ -735,7 +745,7 @@ def test_a_busy_script(start_redis, connect):
 
 def test_a_loading_server_is_waited_for(fake, connect):
     def behave(conn, number):
-        hear_command(conn)
+        hear_ping(conn)
         if number < 3:
             conn.sendall(b"-LOADING Redis is loading the dataset in memory\r\n")
             conn.recv(1)

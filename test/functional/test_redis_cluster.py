@@ -61,6 +61,7 @@ class Cluster:
             cluster_node_timeout=1000,
             cluster_replica_validity_factor=0,
             repl_diskless_sync_delay=0,
+            repl_ping_replica_period=1,  # a replica that has heard nothing yet is not told of
         )
 
     @staticmethod
@@ -80,7 +81,7 @@ class Cluster:
         assert client.wait(1, 10000) == 1
 
     def wait_promoted(self):
-        """When the heir said that it is a master, and when it says that the cluster is up."""
+        """Returns when the heir said that it is a master."""
         client = self.heir.client()
         wait_until(lambda: role_of(client) == "master", "the replica is promoted")
         return time.monotonic()
@@ -175,10 +176,9 @@ def test_the_owner_of_the_slot_dies_under_load(cluster, start_on, tell, named):
     promoted = cluster.wait_promoted()
     served = work.first_after(promoted)
     work.grow(100)
-    lines = len(router.log_lines())
     tell(
         f"cluster, REDIS_URL names the {named}: promoted {promoted - died:.2f} s after the death, serving {served - promoted:.3f} s "
-        f"after that; {lines} lines in the log"
+        "after that"
     )
     work.finish(died, promoted)
     assert_kept(router, kept)

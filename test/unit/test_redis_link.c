@@ -327,10 +327,11 @@ static redisReply *read_reply(redisReader *reader, const char *protocol)
 
 static void cluster_nodes__each_once_and_not_more_than_fit(void **state UNUSED)
 {
-    static const char slots[] = "*3\r\n"
-                                "*4\r\n:0\r\n:10\r\n*2\r\n$1\r\na\r\n:1\r\n*2\r\n$1\r\nb\r\n:2\r\n"
-                                "*3\r\n:11\r\n:20\r\n*2\r\n$1\r\na\r\n:1\r\n"
-                                "*5\r\n:21\r\n:30\r\n*2\r\n$-1\r\n:3\r\n:7\r\n*2\r\n$1\r\nc\r\n:0\r\n";
+    static const char slots[] =
+        "*3\r\n"
+        "*4\r\n:0\r\n:10\r\n*2\r\n$1\r\na\r\n:1\r\n*2\r\n$1\r\nb\r\n:2\r\n"
+        "*3\r\n:11\r\n:20\r\n*2\r\n$1\r\na\r\n:1\r\n"
+        "*6\r\n:21\r\n:30\r\n*2\r\n$-1\r\n:3\r\n:7\r\n*2\r\n$1\r\nc\r\n:0\r\n*2\r\n$1\r\n?\r\n:4\r\n";
     redisReader *reader = redisReaderCreate();
     redisReply *reply = read_reply(reader, slots);
     struct redis_address nodes[8];

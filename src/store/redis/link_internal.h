@@ -25,7 +25,7 @@ enum {
     LINK_TICK_MS = 1000,                 /* while it is up: PING if idle, ask a sentinel */
     LINK_MOVES_MAX = 3,                  /* between two good connections, without a pause */
     LINK_NODES_MAX = 64,
-    LINK_NODES_EVERY_MS = 30000, /* how often a cluster is asked for its nodes while the link is up */
+    LINK_NODES_EVERY_MS = 10000, /* how often a cluster is asked for its nodes while the link is up */
     LINK_CLUSTERDOWN_MS = 1000,  /* a node that says so for longer may be the one that is cut off */
     LINK_CHOICE_PATIENCE_MS = 250,
     LINK_LOADS_MAX = 64, /* scripts being loaded at once */

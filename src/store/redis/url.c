@@ -112,9 +112,8 @@ static int take_credentials(struct redis_link_settings *settings, const char *us
         settings->user = user;
         settings->password = password;
     } else if (strcmp(settings->user, user) != 0 || strcmp(settings->password, password) != 0) {
-        return url_refuse(error,
-                          "the URLs of the list have different users or passwords; all its servers have the "
-                          "same, so that one URL may name them and the others leave them out");
+        return url_refuse(error, "the URLs of the list have different users or passwords; they must be the "
+                                 "same, or left out in all but one");
     }
     return 0;
 }
@@ -203,7 +202,8 @@ static int take_database(struct redis_link_settings *settings, int database, con
     if (database == URL_DATABASE_NONE)
         return 0;
     if (settings->database != URL_DATABASE_NONE && settings->database != database)
-        return url_refuse(error, "the URLs of the list have different databases");
+        return url_refuse(error, "the URLs of the list have different databases; they must be the same, or "
+                                 "left out in all but one");
     settings->database = database;
     return 0;
 }

@@ -54,8 +54,9 @@ const struct setting config_table[] = {
     {"REDIS_URL", group_store, SETTING_STRING, .is_secret = true, FIELD(redis_url), .fallback = "",
      LIMITS(0, 4096),
      .help =
-         "The Redis that several routers share: redis://[user:password@]host[:port][/db] or unix:///path. "
-         "Unset: the embedded store."},
+         "The Redis that several routers share: redis://[user:password@]host[:port][,host[:port]…][/db], "
+         "several of these with commas, or unix:///path. Several hosts are nodes of a Redis Cluster, or a "
+         "master and its replicas. Unset: the embedded store."},
     {"REDIS_SENTINELS", group_store, SETTING_STRING, FIELD(redis_sentinels), .fallback = "", LIMITS(0, 4096),
      .help = "Sentinels that know the Redis master, as host:port,host:port. User, password and database come "
              "from REDIS_URL."},

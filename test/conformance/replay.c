@@ -860,7 +860,9 @@ static void replay_open(struct replay *replay)
                                       .tier_refresh_ms = 3600000};
     struct store_health health;
 
-    snprintf(settings.link.server.host, sizeof(settings.link.server.host), "%s", replay->server.socket);
+    snprintf(settings.link.servers[0].host, sizeof(settings.link.servers[0].host), "%s",
+             replay->server.socket);
+    settings.link.server_count = 1;
     settings.link.user = "";
     settings.link.password = "";
     settings.link.timeout_ms = TIMEOUT_S * UINT64_C(1000);

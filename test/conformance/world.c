@@ -77,7 +77,9 @@ static void open_redis(struct world *world, const struct core_settings *core)
     struct store_health health = {0};
 
     snprintf(prefix, sizeof(prefix), "world-%u:", world->kind->worlds++);
-    snprintf(settings.link.server.host, sizeof(settings.link.server.host), "%s", world->kind->server->socket);
+    snprintf(settings.link.servers[0].host, sizeof(settings.link.servers[0].host), "%s",
+             world->kind->server->socket);
+    settings.link.server_count = 1;
     settings.link.user = "";
     settings.link.password = "";
     settings.link.timeout_ms = MINUTE;

@@ -430,7 +430,10 @@ static void check_url(struct slice text, bool is_list)
         for (size_t i = 0; i < settings.sentinel_count; i++)
             assert(settings.sentinels[i].host[0] && settings.sentinels[i].port > 0);
     } else {
-        assert(settings.server.host[0]);
+        assert(settings.server_count >= 1 && settings.server_count <= REDIS_SERVERS_MAX);
+        for (size_t i = 0; i < settings.server_count; i++)
+            assert(settings.servers[i].host[0] &&
+                   (settings.servers[i].port > 0 || settings.server_count == 1));
         assert(settings.database >= 0);
         if (settings.user)
             assert(strlen(settings.user) + strlen(settings.password) + 2 <= sizeof(credentials));

@@ -123,6 +123,9 @@ static int link_copy_settings(struct redis_link *link, const struct redis_link_s
     if (!link->settings.user || !link->settings.password || !link->settings.master_name ||
         !link->settings.sentinel_user || !link->settings.sentinel_password)
         return -ENOMEM;
+    if (settings->server_count > REDIS_SERVERS_MAX ||
+        (settings->server_count == 0 && settings->sentinel_count == 0))
+        return -EINVAL;
     if (settings->sentinel_count > REDIS_SENTINELS_MAX ||
         strlen(link->settings.master_name) > LINK_MASTER_NAME_MAX || settings->timeout_ms == 0)
         return -EINVAL;
@@ -163,8 +166,8 @@ int redis_link_new(uv_loop_t *loop, const struct redis_link_settings *settings, 
         return rc;
     }
     link->loop = loop;
-    link->target = settings->server;
-    link->must_be_master = link->sentinels != NULL;
+    link->target = settings->servers[0];
+    link->must_be_master = targets_need_master(link);
     link->alive = link->sentinels ? 1 : 0;
     link->jitter = uv_hrtime() ^ (uint64_t)(uintptr_t)link ^ ((uint64_t)uv_os_getpid() << 32) ^ 1;
     list_init(&link->by_age);

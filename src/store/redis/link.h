@@ -18,6 +18,7 @@ struct redis_link; /* opaque: see link.c */
 
 enum {
     REDIS_SENTINELS_MAX = 16,
+    REDIS_SERVERS_MAX = 16,
     REDIS_WAITING_MAX = 16384, /* requests under way at once; beyond it -EBUSY */
     REDIS_ARGS_MAX = 4096,     /* of one request */
 };
@@ -32,7 +33,8 @@ typedef void (*redis_message_fn)(void *arg, struct slice message);
 
 /* All strings are copied. */
 struct redis_link_settings {
-    struct redis_address server; /* unused with sentinels */
+    struct redis_address servers[REDIS_SERVERS_MAX]; /* unused with sentinels; else at least one */
+    size_t server_count;
     struct redis_address sentinels[REDIS_SENTINELS_MAX];
     size_t sentinel_count;
     const char *master_name;       /* with sentinels */
@@ -57,9 +59,11 @@ struct redis_link_settings {
 };
 
 /*
- * "redis://[user:password@]host[:port][/db]", "unix:///path[?db=n]" (also "unix://user:password@/path"),
- * "rediss://…" (-ENOTSUP with a sentence that the installed hiredis has no TLS). User and password are
- * percent-decoded into `credentials`, which the settings then point into.
+ * "redis://[user:password@]host[:port][,host[:port]…][/db]", or a list of such URLs, separated by commas,
+ * whose users, passwords and databases are the same or left out; "unix:///path[?db=n]" (also
+ * "unix://user:password@/path"), one alone; "rediss://…" (-ENOTSUP with a sentence that the installed hiredis
+ * has no TLS). User and password are percent-decoded into `credentials`, which the settings then point into.
+ * A server that is named twice counts once.
  */
 int redis_link_parse_url(const char *url, struct redis_link_settings *settings, char *credentials,
                          size_t credentials_size, char *error, size_t error_size) MUST_CHECK;

@@ -152,7 +152,8 @@ static size_t nodes_add(const redisReply *node, const char *asked, struct redis_
         return count;
     if (node->element[0]->type == REDIS_REPLY_STRING && node->element[0]->len > 0)
         host = (struct slice){node->element[0]->str, node->element[0]->len};
-    if (!address_set(&address, host, node->element[1]->integer))
+    /* "?": it has no name, where names are what it should announce. */
+    if (slice_equals(host, "?") || !address_set(&address, host, node->element[1]->integer))
         return count;
     for (size_t i = 0; i < count; i++) {
         if (address_equals(&nodes[i], &address))

@@ -199,6 +199,8 @@ int request_report(struct redis_link *link, const char *text)
     request_log_error(link, text);
     if (err == -EROFS)
         session_demoted(link, text);
+    if (reply_has_code(text, "CLUSTERDOWN"))
+        session_cluster_down(link);
     return err;
 }
 

@@ -10,7 +10,6 @@ told with its story: which calls, since when, through which routers, and what ha
 
 import asyncio
 import collections
-import contextlib
 import json
 import os
 import threading
@@ -19,7 +18,7 @@ from urllib.parse import unquote
 
 from streams import BINARY, CLOSE, PING, PONG, accept_of, frame, unmask
 
-PATIENCE_S = 60
+PATIENCE_S = 30
 TEMPLATE = "{base}/ws/pod/{pod}/talk/{call_sid}"
 NO_MASK = b"\0\0\0\0"
 STORY_EVENTS = 30
@@ -149,7 +148,7 @@ class Stream(asyncio.Protocol):
         self.transport = None
         self.data = b""
         self.status = None  # of the handshake's answer; 0: there was none
-        self.body = b""
+        self.body, self.size = b"", -1
         self.echoes = 0
         self.ended_by_us = False
         self.close_code = None
@@ -172,14 +171,14 @@ class Stream(asyncio.Protocol):
                 return
             head, _, self.data = self.data.partition(b"\r\n\r\n")
             self.status = int(head.split(b" ", 2)[1])
+            self.size = int(head.lower().partition(b"content-length:")[2].split(b"\r\n")[0] or -1)
             if self.status == 101:
                 self.talkers.streams.append(self)
                 self.answered.set()
         if self.status != 101:
             self.body += self.data
             self.data = b""
-            with contextlib.suppress(ValueError):
-                json.loads(self.body)
+            if len(self.body) == self.size:
                 self.transport.close()
             return
         found, self.data = frames_of(self.data)

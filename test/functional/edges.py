@@ -72,6 +72,34 @@ def wait_swept(*routers):
     wait_until(lambda: sum(sweeps(router) for router in routers) >= before + 3, "the leader sweeps")
 
 
+def carry(talkers, routers, count):
+    """So many calls with open streams, each allocated and carried by any router. call_sid -> (pod, stream)"""
+    carried = {}
+    for i in range(count):
+        call_sid, router = f"carried-{i}", routers[i % len(routers)]
+        answer = routers[(i // 2) % len(routers)].allocate(call_sid)
+        carried[call_sid] = (answer["pod_name"], talkers.open(router, answer, wait=False))
+    for _, stream in carried.values():
+        stream.wait_open()
+    return carried
+
+
+def not_known(router, carried):
+    """Those that the store does not have where they are."""
+    calls = calls_of(router)
+    return [call_sid for call_sid, (pod, _) in carried.items() if calls.get(call_sid) != pod]
+
+
+def expect_carried(talkers, router, carried):
+    """All of them are in the store, once, and talk on their pods."""
+    wait_until(lambda: not not_known(router, carried), "every carried call is in the store, on its pod")
+    assert [stream.call_sid for stream in talkers.cut_off] == []
+    for call_sid, (pod, stream) in carried.items():
+        assert stream.wait_echo(), f"the stream of {call_sid} was closed"
+        assert talkers.talking(pod) == {call_sid}
+    talkers.expect_no_violation()
+
+
 class Others:
     """Calls that come and go all the time, at any router; what they got is remembered."""
 

@@ -20,6 +20,7 @@ from streams import BINARY, CLOSE, PING, PONG, accept_of, frame, unmask
 
 PATIENCE_S = 30
 TEMPLATE = "{base}/ws/pod/{pod}/talk/{call_sid}"
+SECRET = "a-secret-of-these-tests-that-is-long-enough"  # without tickets a late stream may be taken for the pod's next call
 NO_MASK = b"\0\0\0\0"
 STORY_EVENTS = 30
 REFUSAL = b"HTTP/1.1 503 Service Unavailable\r\nContent-Length: 0\r\nConnection: close\r\n\r\n"
@@ -274,6 +275,7 @@ class Talkers:
             "STATIC_PODS": ",".join(f"{pod.name}=127.0.0.1:{pod.port}" for pod in self.pods.values()),
             "TIER_CONFIG": json.dumps({"gold": {"type": "exclusive", "target": len(self.pods)}}),
             "WS_URL_TEMPLATE": TEMPLATE,
+            "GATEWAY_SECRET": SECRET,
         }
 
     def do(self, function, *args):

@@ -177,21 +177,18 @@ def test_a_stream_whose_slot_another_call_has_is_closed(site):
 
     def other_gets_it():
         lose(client, "CA1", "agent-0", is_free=True)
-        return routers[1].post("/api/v1/allocate", {"call_sid": "CA2"}).status_code == 200  # else the carrier was faster
+        answer = routers[1].post("/api/v1/allocate", {"call_sid": "CA2"})
+        return answer.json() if answer.status_code == 200 else None  # the carrier was faster
 
-    wait_until(other_gets_it, "another call has the pod")
+    answer = wait_until(other_gets_it, "another call has the pod")
     assert stream.closed.wait(PATIENCE_S), "two calls on one pod"
     wait_swept(*routers)
     assert calls_of(routers[0]) == {"CA2": "agent-0"}
-    second = talkers.open(routers[1], client_path("CA2"))
+    second = talkers.open(routers[1], answer)
     time.sleep(1)
     assert second.wait_echo() and calls_of(routers[0]) == {"CA2": "agent-0"}
     second.close()
     wait_free(routers[0])
-
-
-def client_path(call_sid, pod="agent-0"):
-    return f"/ws/pod/{pod}/talk/{call_sid}"
 
 
 def test_a_release_that_names_the_pod_ends_a_call_only_there(start_one):

@@ -41,14 +41,6 @@ def expect_alive(router, stream, pod, seconds):
     assert stream.wait_echo(2), f"the stream of {stream.call_sid} was closed"
 
 
-def comes_back(talkers, routers, call_sid, pause_s, first=0):
-    """Connects at one router, breaks off, and comes back through the last after a pause. Returns the answer and the stream."""
-    answer = routers[first].allocate(call_sid)
-    talkers.open(routers[first], answer).close()
-    time.sleep(pause_s)
-    return answer, talkers.open(routers[-1], answer, wait=False)
-
-
 @pytest.mark.parametrize("store", ["redis", "embedded"])
 def test_a_call_that_comes_back_within_the_grace_is_not_released_while_its_stream_is_being_opened(start_site, store):
     talkers, routers = start_site(store)
@@ -141,7 +133,6 @@ def test_calls_that_connect_about_when_their_time_is_over(start_site, tell, stor
     limit_s = CONNECT_S if env else GRACE_S
     with concurrent.futures.ThreadPoolExecutor(count) as pool:
         runs = [pool.submit(Story(talkers, routers, i, limit_s, not env).run) for i in range(count)]
-    print([(i, repr(run.exception())) for i, run in enumerate(runs)])
     told = [text for run in runs for text in run.result()]
     tell(f"{store}, {limit}: {told.count('in time')} in time, {told.count('too late')} too late; seed {SEED}")
     assert [stream.call_sid for stream in talkers.cut_off] == []

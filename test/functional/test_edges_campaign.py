@@ -82,8 +82,8 @@ class Client:
             self.keep_by_renewing(call_sid, answer["pod_name"])
             self.release(call_sid)
             return
-        self.talk(call_sid, answer)
-        if rng.random() < 0.5:
+        has_talked = self.talk(answer)
+        if not has_talked or rng.random() < 0.5:
             self.release(call_sid)  # else the grace does it
 
     def allocate(self, call_sid):
@@ -120,25 +120,29 @@ class Client:
             self.sleep(0.1, 0.5)
         return None
 
-    def talk(self, call_sid, answer):
-        """One stream, or one that comes back."""
+    def how_long_s(self):
+        """Most calls are short; some are longer than a pause of Redis."""
+        return self.rng.uniform(0.3, 4) if self.rng.random() < 0.6 else self.rng.uniform(LEASE_S, 4 * LEASE_S)
+
+    def talk(self, answer):
+        """One stream, or one that comes back. True if there was one."""
         times = self.rng.choice((1, 1, 1, 2))
         for left in reversed(range(times)):
             stream = self.connect(answer)
             if not stream:
-                return
-            self.sleep(0.3, 5)
-            if not stream.is_open:
-                return  # it is in the list of those that were cut off
-            stream.close(self.rng.choice(("end", "reset")) if left else self.rng.choice(("end", "frame", "reset")))
+                return left + 1 < times
+            self.campaign.over.wait(self.how_long_s())
+            if stream.is_open:  # else it is in the list of those that were cut off
+                stream.close(self.rng.choice(("end", "reset")) if left else self.rng.choice(("end", "frame", "reset")))
             self.sleep(0, 0.6)
+        return True
 
     def keep_by_renewing(self, call_sid, pod):
         """A call that no router carries: its client talks to the agent itself, and renews."""
         status, _ = self.ask("/api/v1/renew", {"call_sid": call_sid})
         stream = self.talkers.open_direct(call_sid, pod)
-        end = time.monotonic() + self.rng.uniform(1, 6)
-        while time.monotonic() < end and status in (200, 503):
+        end = time.monotonic() + self.how_long_s()
+        while time.monotonic() < end and status in (200, 503) and not self.campaign.over.is_set():
             self.sleep(0.5, 1)
             status, _ = self.ask("/api/v1/renew", {"call_sid": call_sid})
         if status not in (200, 503):

@@ -19,6 +19,7 @@ import load
 import pytest
 import redis_servers
 import streams
+import talkers
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 BUILD_DIR = pathlib.Path(os.environ.get("BUILD_DIR", "build"))
@@ -317,6 +318,22 @@ def start_on(start_redis, start_router):  # start_redis: so that the routers are
         return start_router({"REDIS_URL": server.url, **redis_servers.QUICK, **(env or {})}, **kwargs)
 
     return start
+
+
+@pytest.fixture
+def start_talkers():
+    """start_talkers(pods=1, ...) -> talkers.Talkers: agents and providers. No call may ever have talked over another one."""
+    started = []
+
+    def start(*args, **kwargs):
+        started.append(talkers.Talkers(*args, **kwargs))
+        return started[-1]
+
+    yield start
+    for one in started:
+        one.close()
+    for one in started:
+        one.expect_no_violation()
 
 
 @pytest.fixture

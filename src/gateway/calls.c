@@ -11,6 +11,7 @@ enum {
     RENEW_ARENA_MAX = 4 * 1024 * 1024,
     RENEW_RETRY_MS = 2000,
     RELEASE_RETRY_MS = 2000,
+    RELEASE_PATIENCE_MS = 10 * 60 * 1000, /* at least: after an outage leases last longer than they say */
 };
 
 enum call_phase {
@@ -30,15 +31,14 @@ struct held_call {
     unsigned holds;
     unsigned open;
     unsigned tries;
-    bool was_open;             /* here, or elsewhere before */
-    bool is_in_store;          /* the store may know that we carry it */
-    bool is_over;              /* its connections are being closed */
-    bool is_unknown;           /* to the store; said once */
-    bool has_come_back;        /* while the store was being asked */
-    bool was_carried;          /* by another router, when we were to release it */
-    uint64_t renewed_until_ms; /* by us; 0: not yet */
-    uint64_t expires_at_ms;    /* when its last connection had closed; 0: not known yet */
-    uint64_t deadline_ms;      /* uv_now */
+    bool was_open;          /* here, or elsewhere before */
+    bool is_in_store;       /* the store may know that we carry it */
+    bool is_over;           /* its connections are being closed */
+    bool is_unknown;        /* to the store; said once */
+    bool has_come_back;     /* while the store was being asked */
+    bool was_carried;       /* by another router, when we were to release it */
+    uint64_t expires_at_ms; /* when its last connection had closed; 0: not known yet */
+    uint64_t deadline_ms;   /* uv_now */
     struct ask ask;
     struct arena arena;
     char call_sid[CALL_SID_MAX + 1];
@@ -96,14 +96,6 @@ static struct held_call *calls_find(const struct calls *calls, const char *call_
     return node ? CONTAINER_OF(node, struct held_call, node) : NULL;
 }
 
-static void calls_note_renewed(struct calls *calls, const char *call_sid, uint64_t until_ms)
-{
-    struct held_call *call = calls_find(calls, call_sid);
-
-    if (call)
-        call->renewed_until_ms = until_ms;
-}
-
 static void calls_note_unknown(struct calls *calls, const char *call_sid)
 {
     struct held_call *call = calls_find(calls, call_sid);
@@ -147,13 +139,11 @@ void calls_ended(struct calls *calls, const char *call_sid)
         call_set_over(call, "it was released");
 }
 
-static void calls_note_adopted(struct calls *calls, const struct result *result)
+static void calls_note_adopted(const struct result *result)
 {
-    for (size_t i = 0; i < result->renew.adopted.count; i++) {
+    for (size_t i = 0; i < result->renew.adopted.count; i++)
         log_warn("a call with an open connection was not in the store any more, and is again",
                  log_str("call_sid", result->renew.adopted.names[i]));
-        calls_note_renewed(calls, result->renew.adopted.names[i], result->renew.expires_at_ms);
-    }
 }
 
 static void calls_renewed(void *arg, int err, const struct result *result)
@@ -161,11 +151,9 @@ static void calls_renewed(void *arg, int err, const struct result *result)
     struct calls *calls = arg;
 
     if (err == 0 && result->outcome == OUTCOME_OK) {
-        for (size_t i = 0; i < result->renew.renewed.count; i++)
-            calls_note_renewed(calls, result->renew.renewed.names[i], result->renew.expires_at_ms);
         for (size_t i = 0; i < result->renew.unknown.count; i++)
             calls_note_unknown(calls, result->renew.unknown.names[i]);
-        calls_note_adopted(calls, result);
+        calls_note_adopted(result);
         calls_note_over(calls, &result->renew.over, "it was ended elsewhere");
         calls_note_over(calls, &result->renew.conflicts,
                         "another call has its slot, or it is on another pod");
@@ -302,7 +290,8 @@ static void call_try_again(struct held_call *call, int err)
 {
     call->tries++;
     /* Until the lease has ended the call, whatever the store says then. */
-    if (call->calls->is_stopping || call->tries * RELEASE_RETRY_MS > call->calls->settings.lease_ttl_ms) {
+    if (call->calls->is_stopping ||
+        call->tries * RELEASE_RETRY_MS > max_u64(call->calls->settings.lease_ttl_ms, RELEASE_PATIENCE_MS)) {
         log_warn("a call whose connection has closed cannot be released: its lease will end it",
                  log_str("call_sid", call->call_sid), log_str("error", strerror(-err)));
         call_forget(call);
@@ -423,8 +412,7 @@ static void call_look(struct held_call *call)
 
     call->phase = CALL_LOOKING;
     call->has_come_back = false;
-    /* Without an answer there is our own last renewal: who has renewed it since may be another router. */
-    call->expires_at_ms = call->renewed_until_ms;
+    call->expires_at_ms = 0; /* until the store has said it there is nothing to compare with */
     err = call_ask(call, &command, call_looked);
     if (err < 0)
         call_await_return(call, err);

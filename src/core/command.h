@@ -31,6 +31,7 @@ enum command_type {
     COMMAND_RELEASE,
     COMMAND_LEAVE,
     COMMAND_RENEW,
+    COMMAND_PRESENT,
     COMMAND_HEARTBEAT,
     COMMAND_DRAIN,
     COMMAND_UNDRAIN,
@@ -121,11 +122,16 @@ struct command {
             size_t count;
             /*
              * The process that carries these calls' connections, for stores that several processes share:
-             * 1 to CARRIER_MAX letters, digits and . _ -; NULL: none. One that has not renewed anything for
-             * CARRIER_TTL_MS is taken for dead.
+             * 1 to CARRIER_MAX letters, digits and . _ -; NULL: none. One that has not renewed anything, nor
+             * said that it is present, for CARRIER_TTL_MS is taken for dead.
              */
             const char *carrier;
         } renew;
+        /* A process says that it is alive, or, as its last word, that it carries nothing any more. */
+        struct {
+            const char *carrier; /* see renew; not NULL */
+            bool is_leaving;
+        } present;
         struct {
             const char *pod;
             const char *const *call_sids;
@@ -320,6 +326,9 @@ struct result {
             struct name_array unknown;
             uint64_t expires_at_ms;
         } renew;
+        struct {
+            uint64_t others; /* processes that share the store and are alive; one that leaves is not told */
+        } present;
         struct {
             struct name_array renewed;
             struct name_array adopted;

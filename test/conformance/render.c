@@ -33,6 +33,9 @@ void render_command(struct strbuf *buf, const struct command *command)
     case COMMAND_RENEW:
         render_sids(buf, command->renew.call_sids, command->renew.count);
         break;
+    case COMMAND_PRESENT:
+        strbuf_printf(buf, " %s%s", command->present.carrier, command->present.is_leaving ? " leaving" : "");
+        break;
     case COMMAND_HEARTBEAT:
         strbuf_printf(buf, " %s:", command->heartbeat.pod);
         render_sids(buf, command->heartbeat.call_sids, command->heartbeat.count);
@@ -232,6 +235,9 @@ static void render_ok(struct strbuf *buf, const struct command *command, const s
         render_names(buf, "renewed", &result->renew.renewed);
         render_names(buf, "unknown", &result->renew.unknown);
         strbuf_printf(buf, "until %" PRIu64 "\n", result->renew.expires_at_ms);
+        break;
+    case COMMAND_PRESENT:
+        strbuf_printf(buf, "others=%" PRIu64 "\n", result->present.others);
         break;
     case COMMAND_HEARTBEAT:
         render_names(buf, "renewed", &result->heartbeat.renewed);

@@ -286,6 +286,16 @@ static void step_renew(struct replay *replay)
     both(replay, &command);
 }
 
+/* One process alone: what several say to each other is in cases_time.c. */
+static void step_present(struct replay *replay)
+{
+    struct command command = {.type = COMMAND_PRESENT,
+                              .present = {.carrier = pick(replay, 20) ? "router-0" : "no,name",
+                                          .is_leaving = pick(replay, 4) == 0}};
+
+    both(replay, &command);
+}
+
 static void step_heartbeat(struct replay *replay)
 {
     const char *pod = replay->pod_names[pick(replay, PODS)];
@@ -640,10 +650,10 @@ static void replay_step(struct replay *replay)
         void (*run)(struct replay *replay);
         unsigned weight;
     } operations[] = {
-        {step_allocate, 30}, {step_release, 12}, {step_renew, 6}, {step_heartbeat, 10}, {step_drain, 4},
-        {step_pod_seen, 14}, {step_pod_gone, 2}, {step_sync, 2},  {step_sweep, 3},      {step_rebalance, 3},
-        {step_tiers, 1},     {step_merchant, 2}, {step_time, 8},  {step_query, 4},      {step_pages, 1},
-        {step_move, 5},      {step_leave, 6},
+        {step_allocate, 30}, {step_release, 12}, {step_renew, 6},   {step_heartbeat, 10}, {step_drain, 4},
+        {step_pod_seen, 14}, {step_pod_gone, 2}, {step_sync, 2},    {step_sweep, 3},      {step_rebalance, 3},
+        {step_tiers, 1},     {step_merchant, 2}, {step_time, 8},    {step_query, 4},      {step_pages, 1},
+        {step_move, 5},      {step_leave, 6},    {step_present, 1},
     };
     unsigned total = 0;
     unsigned chosen;

@@ -90,6 +90,8 @@ int gateway_new(uv_loop_t *loop, const struct gateway_settings *settings, struct
         free(gateway);
         return err;
     }
+    if (settings->identity[0])
+        presence_start(&gateway->presence, loop, gateway->settings.identity, &gateway->asker);
     *ret_gateway = gateway;
     return 0;
 }
@@ -134,6 +136,27 @@ size_t gateway_connections(const struct gateway *gateway)
     return gateway->carried_count;
 }
 
+static bool gateway_shares_store(const struct gateway *gateway)
+{
+    return gateway->settings.identity[0] != '\0';
+}
+
+size_t gateway_returning_calls(const struct gateway *gateway)
+{
+    return gateway_shares_store(gateway) ? calls_count(gateway->calls) : 0;
+}
+
+void gateway_look_for_others(struct gateway *gateway)
+{
+    if (gateway_shares_store(gateway))
+        presence_renew(&gateway->presence);
+}
+
+uint64_t gateway_others(const struct gateway *gateway)
+{
+    return gateway_shares_store(gateway) ? presence_others(&gateway->presence) : 0;
+}
+
 void gateway_drain(struct gateway *gateway)
 {
     gateway->is_draining = true;
@@ -144,7 +167,11 @@ static void gateway_calls_stopped(void *arg)
     struct gateway *gateway = arg;
 
     gateway->calls = NULL;
-    gateway->stopped(gateway->stopped_arg);
+    /* The last word: what is not open here any more may be released by others. */
+    if (gateway_shares_store(gateway))
+        presence_stop(&gateway->presence, gateway->stopped, gateway->stopped_arg);
+    else
+        gateway->stopped(gateway->stopped_arg);
 }
 
 void gateway_lost_one(struct gateway *gateway)

@@ -69,13 +69,24 @@ void gateway_make_ticket(void *arg, const char *call_sid, const char *pod, char 
 /* Connections that are open now. */
 size_t gateway_connections(const struct gateway *gateway);
 
+/*
+ * Calls that are open, being opened or being released, or that closed a moment ago and may come back to
+ * another router. 0 if no other one shares the store: then nobody is there to come back to.
+ */
+size_t gateway_returning_calls(const struct gateway *gateway);
+
+/* Other routers on the same store that were alive a moment ago; and asks the store anew. */
+uint64_t gateway_others(const struct gateway *gateway);
+void gateway_look_for_others(struct gateway *gateway);
+
 /* From now on nothing is opened any more. What is open stays. */
 void gateway_drain(struct gateway *gateway);
 
 /*
  * Refuses what is being opened, cuts what is open, and releases the calls that closed a moment ago; then
- * calls `stopped`, later. Calls that were cut keep their pods: they may come back to another router. Before
- * the store is closed. Requests that still come are refused.
+ * calls `stopped`, later. Calls that were cut keep their pods: they may come back to another router. The
+ * last word to the store is that this router carries nothing any more. Before the store is closed. Requests
+ * that still come are refused.
  */
 void gateway_stop(struct gateway *gateway, void (*stopped)(void *arg), void *arg);
 

@@ -83,7 +83,12 @@ static bool stop_finish_streams(struct stop *stop)
     size_t streams = gateway_connections(stop->parts.gateway);
     uint64_t until_ms = stop_streams_until(stop);
 
-    if (streams == 0 || stop_now(stop) >= until_ms)
+    if (streams == 0)
+        return true;
+    /* It may be that others are alive of whom this router has not heard yet. */
+    if (!stop->is_hasty && gateway_is_looking_for_others(stop->parts.gateway))
+        return false;
+    if (stop_now(stop) >= until_ms)
         return true;
     stop_log_streams(stop, streams, until_ms);
     return false;

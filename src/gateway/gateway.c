@@ -152,6 +152,11 @@ void gateway_look_for_others(struct gateway *gateway)
         presence_renew(&gateway->presence);
 }
 
+bool gateway_is_looking_for_others(const struct gateway *gateway)
+{
+    return gateway_shares_store(gateway) && presence_is_asking(&gateway->presence);
+}
+
 uint64_t gateway_others(const struct gateway *gateway)
 {
     return gateway_shares_store(gateway) ? presence_others(&gateway->presence) : 0;

@@ -75,9 +75,13 @@ size_t gateway_connections(const struct gateway *gateway);
  */
 size_t gateway_returning_calls(const struct gateway *gateway);
 
-/* Other routers on the same store that were alive a moment ago; and asks the store anew. */
+/*
+ * Other routers on the same store that were alive when it was asked last; asks anew; and whether the answer
+ * is still to come.
+ */
 uint64_t gateway_others(const struct gateway *gateway);
 void gateway_look_for_others(struct gateway *gateway);
+bool gateway_is_looking_for_others(const struct gateway *gateway);
 
 /* From now on nothing is opened any more. What is open stays. */
 void gateway_drain(struct gateway *gateway);

@@ -6,6 +6,7 @@ enum {
     PRESENCE_ARENA_MAX = 64 * 1024,
     PRESENCE_INTERVAL_MS = CARRIER_TTL_MS / 3,
     PRESENCE_RETRY_MS = 1000,
+    PRESENCE_FIRST_RETRY_MS = 50, /* until the store is connected */
 };
 
 static void presence_closed(uv_handle_t *handle)
@@ -96,7 +97,7 @@ void presence_renew(struct presence *presence)
     presence->is_asking = err == 0;
     /* Not connected, as at the start: the store itself says so in the log. */
     if (err < 0)
-        presence_await(presence, PRESENCE_RETRY_MS);
+        presence_await(presence, presence->is_known ? PRESENCE_RETRY_MS : PRESENCE_FIRST_RETRY_MS);
 }
 
 void presence_start(struct presence *presence, uv_loop_t *loop, const char *carrier,
@@ -107,6 +108,11 @@ void presence_start(struct presence *presence, uv_loop_t *loop, const char *carr
     (void)uv_timer_init(loop, &presence->timer);
     presence->timer.data = presence;
     presence_await(presence, 0);
+}
+
+bool presence_is_asking(const struct presence *presence)
+{
+    return presence->is_asking;
 }
 
 uint64_t presence_others(const struct presence *presence)

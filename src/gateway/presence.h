@@ -32,6 +32,9 @@ void presence_start(struct presence *presence, uv_loop_t *loop, const char *carr
 /* Says it now, to hear now how many others there are. */
 void presence_renew(struct presence *presence);
 
+/* Has the store still to answer? */
+bool presence_is_asking(const struct presence *presence);
+
 /* Other routers that were alive when the store answered last; 0 before it has. */
 uint64_t presence_others(const struct presence *presence);
 

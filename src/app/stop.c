@@ -94,22 +94,37 @@ static bool stop_finish_streams(struct stop *stop)
     return false;
 }
 
-/* Nobody is connected: there may still be bytes to encrypt and send, and calls that come back elsewhere. */
-static bool stop_is_settled(struct stop *stop)
+/* A call that closed a moment ago may come back to another router: released at once, it could not. */
+static bool stop_awaits_calls(struct stop *stop)
 {
     const struct stop_parts *parts = &stop->parts;
-    uint64_t now_ms = stop_now(stop);
-    uint64_t grace_ms = parts->release_grace_ms + STOP_RELEASE_MS;
+    uint64_t until_ms = stop->empty_since_ms + parts->release_grace_ms + STOP_RELEASE_MS;
 
-    if (stop->empty_since_ms == 0)
-        stop->empty_since_ms = now_ms;
-    if (stop->is_hasty && now_ms >= stop->requests_until_ms)
-        return true;
-    if (parts->tls && tls_server_connections(parts->tls) > 0 &&
-        now_ms < max_u64(stop->requests_until_ms, stop->empty_since_ms + parts->timeout_ms))
+    if (stop->is_hasty || gateway_returning_calls(parts->gateway) == 0)
         return false;
-    return stop->is_hasty || gateway_returning_calls(parts->gateway) == 0 ||
-           now_ms >= stop->empty_since_ms + grace_ms;
+    if (gateway_is_looking_for_others(parts->gateway))
+        return true;
+    until_ms = min_u64(until_ms, stop_streams_until(stop)); /* which also notes whether there are others */
+    return stop->has_seen_others && stop_now(stop) < until_ms;
+}
+
+/* What was sent to clients may still have to be encrypted and taken by them. */
+static bool stop_awaits_tls(const struct stop *stop)
+{
+    const struct stop_parts *parts = &stop->parts;
+    uint64_t until_ms = stop->requests_until_ms;
+
+    if (!stop->is_hasty)
+        until_ms = max_u64(until_ms, stop->empty_since_ms + parts->timeout_ms);
+    return parts->tls && tls_server_connections(parts->tls) > 0 && stop_now(stop) < until_ms;
+}
+
+/* Nobody is connected. Is that all? */
+static bool stop_is_settled(struct stop *stop)
+{
+    if (stop->empty_since_ms == 0)
+        stop->empty_since_ms = stop_now(stop);
+    return !stop_awaits_calls(stop) && !stop_awaits_tls(stop);
 }
 
 static void stop_look(uv_timer_t *timer)

@@ -164,9 +164,12 @@ class Cluster:
     def close(self):
         self.balancer.close()
         self.agent.close()
-        for router in self.routers:
-            if not router.is_stopped:
-                router.proc.send_signal(signal.SIGINT)  # without the delay
+        left = [router for router in self.routers if not router.is_stopped]
+        for router in left:
+            router.client.close()
+            router.proc.send_signal(signal.SIGINT)  # without the delay
+        for router in left:
+            router.proc.wait(DEADLINE_S)
 
 
 @pytest.fixture

@@ -20,9 +20,9 @@ import pytest
 from conftest import DEADLINE_S, wait_until
 from streams import Agent, Closed, Stream
 
-ROUNDS = int(os.environ.get("STOPPING_ROUNDS", "5"))
+ROUNDS = int(os.environ.get("STOPPING_ROUNDS", "4"))
 PROBE_S = float(os.environ.get("STOPPING_PROBE_S", "0.5"))
-DELAY_S = float(os.environ.get("STOPPING_DELAY_S", "2.5"))
+DELAY_S = float(os.environ.get("STOPPING_DELAY_S", "4"))
 STREAMS = int(os.environ.get("STOPPING_STREAMS", "30"))
 CLIENTS = 64
 REST_S = 0.05  # of a client between two requests, on average

@@ -79,7 +79,7 @@ bench-kube: ## 5,000 pods of a real Kubernetes: first sync, memory, an idle minu
 	@scripts/kube-binaries >/dev/null
 	@$(PYTHON) bench/kubernetes.py
 
-soak: ## the long campaigns: 10,000,000 simulated operations, 200 rounds of kill -9, four routers for 10 minutes, 1,000,000 streams
+soak: ## the long campaigns: 10,000,000 simulated operations, 200 rounds of kill -9, four routers for 10 minutes, 20 replaced ones, 1,000,000 streams
 	@scripts/deps build test
 	@scripts/with-tests build $(SETUP)
 	@scripts/soak build

@@ -38,7 +38,12 @@ const struct setting config_table[] = {
      LIMITS(10 * MS, DAY), .help = "How long a connection may stay open between two requests."},
     {"HTTP_SHUTDOWN_TIMEOUT", group_http, SETTING_DURATION, FIELD(http_shutdown_timeout_ms),
      .fallback = "30s", LIMITS(0, HOUR),
-     .help = "How long requests in flight and connections of the gateway may take to finish after SIGTERM."},
+     .help = "How long requests in flight may take to finish once nobody is accepted any more, and the least "
+             "time that connections of the gateway get. After SIGINT or a second signal it is all they get."},
+    {"SHUTDOWN_DELAY", group_http, SETTING_DURATION, FIELD(shutdown_delay_ms), .fallback = "5s",
+     LIMITS(0, HOUR),
+     .help = "How long everybody is still accepted and answered after SIGTERM, while /ready says 503: longer "
+             "than load balancers take to notice."},
     {"MAX_CONNECTIONS", group_http, SETTING_UINT, FIELD(max_connections), .fallback = "10000",
      LIMITS(1, 1000000),
      .help =
@@ -155,6 +160,12 @@ const struct setting config_table[] = {
      .fallback = "2s", LIMITS(10 * MS, MINUTE),
      .help = "How long a pod may take to accept a connection before its call moves to another one; it has "
              "five times as long to answer the handshake."},
+    {"GATEWAY_DRAIN_TIMEOUT", group_gateway, SETTING_DURATION, FIELD(gateway_drain_timeout_ms),
+     .fallback = "", LIMITS(0, 30 * DAY),
+     .help =
+         "How long open gateway connections may go on after SIGTERM and SHUTDOWN_DELAY before they are "
+         "cut; never less than HTTP_SHUTDOWN_TIMEOUT. Unset: CALL_MAX_DURATION if another router is alive "
+         "on the same Redis, else 0."},
     {"GATEWAY_MAX", group_gateway, SETTING_UINT, FIELD(gateway_max), .fallback = "10000", LIMITS(1, 1000000),
      .help = "Gateway connections open at once; more get 503. Each takes two file descriptors."},
 

@@ -9,6 +9,7 @@ const char *command_name(enum command_type type)
         [COMMAND_HOLD] = "hold",
         [COMMAND_LEAVE] = "leave",
         [COMMAND_RENEW] = "renew",
+        [COMMAND_PRESENT] = "present",
         [COMMAND_HEARTBEAT] = "heartbeat",
         [COMMAND_DRAIN] = "drain",
         [COMMAND_UNDRAIN] = "undrain",

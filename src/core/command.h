@@ -35,6 +35,7 @@ enum command_type {
     COMMAND_HOLD,
     COMMAND_LEAVE,
     COMMAND_RENEW,
+    COMMAND_PRESENT,
     COMMAND_HEARTBEAT,
     COMMAND_DRAIN,
     COMMAND_UNDRAIN,
@@ -160,7 +161,8 @@ struct command {
             size_t count;
             /*
              * The process that carries these calls' connections: 1 to CARRIER_MAX letters, digits and . _ -;
-             * NULL: none. One that has said nothing for CARRIER_TTL_MS is taken for dead.
+             * NULL: none. One that has said nothing, not even that it is present, for CARRIER_TTL_MS is taken
+             * for dead.
              */
             const char *carrier;
             /*
@@ -169,6 +171,11 @@ struct command {
              */
             const char *const *pods;
         } renew;
+        /* A process says that it is alive, or, as its last word, that it carries nothing any more. */
+        struct {
+            const char *carrier; /* see renew; not NULL */
+            bool is_leaving;
+        } present;
         struct {
             const char *pod;
             const char *const *call_sids;
@@ -375,6 +382,9 @@ struct result {
             struct name_array conflicts; /* another call has the slot, or the call is on another pod */
             uint64_t expires_at_ms;
         } renew;
+        struct {
+            uint64_t others; /* processes that share the store and are alive; one that leaves is not told */
+        } present;
         struct {
             struct name_array renewed;
             struct name_array adopted;

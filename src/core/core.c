@@ -157,6 +157,7 @@ int core_execute(struct core *core, const struct command *command, uint64_t now_
         [COMMAND_HOLD] = core_hold,
         [COMMAND_LEAVE] = core_leave,
         [COMMAND_RENEW] = core_renew,
+        [COMMAND_PRESENT] = core_present,
         [COMMAND_HEARTBEAT] = core_heartbeat,
         [COMMAND_DRAIN] = core_drain,
         [COMMAND_UNDRAIN] = core_undrain,

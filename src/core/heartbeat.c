@@ -152,3 +152,11 @@ int core_heartbeat(struct core *core, const struct command *command, struct aren
         rc = heartbeat_unlisted(core, pod, command, arena, result);
     return rc;
 }
+
+/* Core has one process: there is nobody to tell, and nothing to remember. */
+int core_present(struct core *core UNUSED, const struct command *command UNUSED, struct arena *arena UNUSED,
+                 struct result *result)
+{
+    result->present.others = 0;
+    return 0;
+}

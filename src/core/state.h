@@ -240,6 +240,8 @@ int core_release(struct core *core, const struct command *command, struct arena 
 int core_hold(struct core *core, const struct command *command, struct arena *arena, struct result *result);
 int core_leave(struct core *core, const struct command *command, struct arena *arena, struct result *result);
 int core_renew(struct core *core, const struct command *command, struct arena *arena, struct result *result);
+int core_present(struct core *core, const struct command *command, struct arena *arena,
+                 struct result *result);
 int core_heartbeat(struct core *core, const struct command *command, struct arena *arena,
                    struct result *result);
 int core_drain(struct core *core, const struct command *command, struct arena *arena, struct result *result);

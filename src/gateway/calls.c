@@ -57,7 +57,6 @@ struct calls {
     struct list waiting; /* in the order of their deadlines */
     uv_timer_t wait_timer;
     uv_timer_t renew_timer;
-    uv_timer_t here_timer; /* for those who share the store: we are alive */
     struct ask renew_ask;
     struct arena renew_arena;
     size_t renewing; /* how many calls; 0: the store is not being asked */
@@ -227,20 +226,6 @@ void calls_renew_now(struct calls *calls)
 {
     if (!list_is_empty(&calls->open))
         calls_renew_all(&calls->renew_timer);
-}
-
-/* Renewing any call says that this router is there, and with it that all others are still carried. */
-static void calls_say_here(uv_timer_t *timer)
-{
-    struct calls *calls = timer->data;
-    struct held_call *call;
-
-    if (list_is_empty(&calls->open))
-        return;
-    call = LIST_ENTRY(calls->open.next, struct held_call, link);
-    list_remove(&call->due_link);
-    list_append(&calls->due, &call->due_link);
-    calls_renew_due(calls);
 }
 
 static void calls_await_renewal(struct calls *calls, uint64_t delay_ms)
@@ -463,6 +448,11 @@ enum call_contact calls_contact(const struct calls *calls, const char *call_sid)
     return !call ? CALL_NOT_SEEN : call->holds > 0 ? CALL_CONNECTED : CALL_LEFT;
 }
 
+size_t calls_count(const struct calls *calls)
+{
+    return calls->by_sid.count;
+}
+
 int calls_hold(struct calls *calls, const char *call_sid, struct held_call **ret_call)
 {
     struct held_call *call = calls_find(calls, call_sid);
@@ -582,11 +572,8 @@ int calls_new(uv_loop_t *loop, const struct calls_settings *settings, const stru
     (void)uv_timer_init(loop, &calls->renew_timer);
     calls->wait_timer.data = calls;
     calls->renew_timer.data = calls;
-    (void)uv_timer_init(loop, &calls->here_timer);
-    calls->here_timer.data = calls;
-    calls->handles = 3;
+    calls->handles = 2;
     calls->carrier = settings->carrier;
-    (void)uv_timer_start(&calls->here_timer, calls_say_here, CARRIER_TTL_MS / 3, CARRIER_TTL_MS / 3);
     calls_await_renewal(calls, settings->lease_ttl_ms / 3);
     *ret_calls = calls;
     return 0;
@@ -613,7 +600,6 @@ static void calls_go_if_stopped(struct calls *calls)
         return;
     uv_close((uv_handle_t *)&calls->wait_timer, calls_handle_closed);
     uv_close((uv_handle_t *)&calls->renew_timer, calls_handle_closed);
-    uv_close((uv_handle_t *)&calls->here_timer, calls_handle_closed);
 }
 
 void calls_leave(struct calls *calls)
@@ -629,7 +615,6 @@ void calls_stop(struct calls *calls, void (*stopped)(void *arg), void *arg)
     calls->stopped_arg = arg;
     (void)uv_timer_stop(&calls->wait_timer);
     (void)uv_timer_stop(&calls->renew_timer);
-    (void)uv_timer_stop(&calls->here_timer);
     while (!list_is_empty(&calls->waiting))
         call_go_on(LIST_ENTRY(calls->waiting.next, struct held_call, link));
     calls_go_if_stopped(calls);

@@ -39,6 +39,9 @@ enum call_contact {
 };
 enum call_contact calls_contact(const struct calls *calls, const char *call_sid);
 
+/* Calls with connections, and those that may still come back or are being released. */
+size_t calls_count(const struct calls *calls);
+
 /*
  * A connection of the call is about to be opened: keeps the call from being released. 0: *ret_call is to be
  * given back with calls_drop. -EALREADY: its release is under way, it is too late; -ENOMEM.

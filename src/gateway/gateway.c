@@ -115,6 +115,8 @@ int gateway_new(uv_loop_t *loop, const struct gateway_settings *settings, struct
     }
     store_on_over(store, gateway_call_ended, gateway);
     store_on_back(store, gateway_store_is_back, gateway);
+    if (settings->shares_store)
+        presence_start(&gateway->presence, loop, gateway->settings.identity, &gateway->asker);
     *ret_gateway = gateway;
     return 0;
 }
@@ -159,6 +161,32 @@ size_t gateway_connections(const struct gateway *gateway)
     return gateway->carried_count;
 }
 
+static bool gateway_shares_store(const struct gateway *gateway)
+{
+    return gateway->settings.shares_store;
+}
+
+size_t gateway_returning_calls(const struct gateway *gateway)
+{
+    return gateway_shares_store(gateway) ? calls_count(gateway->calls) : 0;
+}
+
+void gateway_look_for_others(struct gateway *gateway)
+{
+    if (gateway_shares_store(gateway))
+        presence_renew(&gateway->presence);
+}
+
+bool gateway_is_looking_for_others(const struct gateway *gateway)
+{
+    return gateway_shares_store(gateway) && presence_is_asking(&gateway->presence);
+}
+
+uint64_t gateway_others(const struct gateway *gateway)
+{
+    return gateway_shares_store(gateway) ? presence_others(&gateway->presence) : 0;
+}
+
 void gateway_drain(struct gateway *gateway)
 {
     gateway->is_draining = true;
@@ -169,7 +197,11 @@ static void gateway_calls_stopped(void *arg)
     struct gateway *gateway = arg;
 
     gateway->calls = NULL;
-    gateway->stopped(gateway->stopped_arg);
+    /* The last word: what is not open here any more may be released by others. */
+    if (gateway_shares_store(gateway))
+        presence_stop(&gateway->presence, gateway->stopped, gateway->stopped_arg);
+    else
+        gateway->stopped(gateway->stopped_arg);
 }
 
 void gateway_lost_one(struct gateway *gateway)

@@ -8,6 +8,7 @@
 #include "gateway/ask.h"
 #include "gateway/calls.h"
 #include "gateway/gateway.h"
+#include "gateway/presence.h"
 #include "gateway/tunnel.h"
 
 /* Why a connection was refused; a label of the metrics. */
@@ -63,7 +64,8 @@ struct gateway {
     struct asker asker;
     struct gateway_metrics metrics;
     struct calls *calls;
-    struct list openings; /* handshakes under way */
+    struct presence presence; /* only if somebody shares the store */
+    struct list openings;     /* handshakes under way */
     size_t opening_count;
     struct list carried; /* connections that are open */
     size_t carried_count;

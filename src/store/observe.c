@@ -163,7 +163,7 @@ int observe_execute(struct store *store, const struct command *command, struct a
 {
     struct observed *observed = NULL;
 
-    if (!command_only_looks(command->type) && feed_is_wanted(store->feed))
+    if (!command_only_looks(command->type) && command->type != COMMAND_PRESENT && feed_is_wanted(store->feed))
         observed = arena_alloc(arena, sizeof(*observed));
     /* Without memory there is no event, but still an answer. */
     if (!observed)

@@ -265,7 +265,58 @@ static void hold_back__lasts_until_the_first_heartbeat_or_the_ttl(void **state)
     world_release(&world);
 }
 
+static uint64_t others(struct world *world, const char *carrier, bool is_leaving)
+{
+    const struct result *result =
+        run(world, &(struct command){.type = COMMAND_PRESENT,
+                                     .present = {.carrier = carrier, .is_leaving = is_leaving}});
+
+    assert_int_equal(result->outcome, OUTCOME_OK);
+    return result->present.others;
+}
+
+static void present__counts_the_others_that_spoke_lately_and_did_not_leave(void **state)
+{
+    const struct world_kind *kind = *state;
+    uint64_t one = kind->server ? 1 : 0; /* the embedded store has one process */
+    struct world world;
+
+    world_init(&world, *state, NULL);
+    assert_int_equal(others(&world, "a", false), 0);
+    assert_int_equal(others(&world, "a", false), 0);
+    assert_int_equal(others(&world, "b", false), one);
+    assert_int_equal(others(&world, "a", false), one);
+    (void)others(&world, "b", true);
+    assert_int_equal(others(&world, "a", false), 0);
+    assert_int_equal(others(&world, "c", false), one);
+    world_advance(&world, CARRIER_TTL_MS / 2);
+    assert_int_equal(others(&world, "a", false), one);
+    world_advance(&world, CARRIER_TTL_MS / 2 + MORE);
+    assert_int_equal(others(&world, "a", false), 0);
+    world_advance(&world, 2 * CARRIER_TTL_MS + MORE);
+    assert_int_equal(others(&world, "c", false), 0);
+    world_release(&world);
+}
+
+static void present__refuses_names_that_are_none(void **state)
+{
+    static const char *const names[] = {"", "a,b", "a b", "{a}"};
+    struct world world;
+
+    world_init(&world, *state, NULL);
+    for (size_t i = 0; i < ARRAY_LEN(names); i++)
+        assert_int_equal(
+            run(&world, &(struct command){.type = COMMAND_PRESENT, .present = {.carrier = names[i]}})
+                ->outcome,
+            OUTCOME_INVALID);
+    assert_int_equal(others(&world, "a", false), 0);
+    world_release(&world);
+}
+
 const struct world_case cases_time[] = {
+    {"present__counts_the_others_that_spoke_lately_and_did_not_leave",
+     present__counts_the_others_that_spoke_lately_and_did_not_leave},
+    {"present__refuses_names_that_are_none", present__refuses_names_that_are_none},
     {"lease__is_long_until_somebody_renews_and_short_afterwards",
      lease__is_long_until_somebody_renews_and_short_afterwards},
     {"lease__that_ran_out_leaves_the_slot_to_its_call_until_the_sweep",

@@ -47,6 +47,9 @@ void render_command(struct strbuf *buf, const struct command *command)
             render_sids(buf, command->renew.pods, command->renew.count);
         }
         break;
+    case COMMAND_PRESENT:
+        strbuf_printf(buf, " %s%s", command->present.carrier, command->present.is_leaving ? " leaving" : "");
+        break;
     case COMMAND_HEARTBEAT:
         strbuf_printf(buf, " %s:", command->heartbeat.pod);
         render_sids(buf, command->heartbeat.call_sids, command->heartbeat.count);
@@ -254,6 +257,9 @@ static void render_ok(struct strbuf *buf, const struct command *command, const s
         render_names(buf, "over", &result->renew.over);
         render_names(buf, "conflicts", &result->renew.conflicts);
         strbuf_printf(buf, "until %" PRIu64 "\n", result->renew.expires_at_ms);
+        break;
+    case COMMAND_PRESENT:
+        strbuf_printf(buf, "others=%" PRIu64 "\n", result->present.others);
         break;
     case COMMAND_HEARTBEAT:
         render_names(buf, "renewed", &result->heartbeat.renewed);

@@ -371,6 +371,16 @@ static void step_renew_carried(struct replay *replay)
     replay->over += result->renew.over.count;
 }
 
+/* One process alone: what several say to each other is in cases_time.c. */
+static void step_present(struct replay *replay)
+{
+    struct command command = {.type = COMMAND_PRESENT,
+                              .present = {.carrier = pick(replay, 20) ? "router-0" : "no,name",
+                                          .is_leaving = pick(replay, 4) == 0}};
+
+    both(replay, &command);
+}
+
 static void step_heartbeat(struct replay *replay)
 {
     const char *pod = replay->pod_names[pick(replay, PODS)];
@@ -829,7 +839,7 @@ static void replay_step(struct replay *replay)
         {step_sweep, 3},     {step_rebalance, 3}, {step_tiers, 1},    {step_merchant, 2},
         {step_time, 8},      {step_query, 4},     {step_pages, 1},    {step_move, 5},
         {step_leave, 6},     {step_hold, 6},      {step_undo, 6},     {step_renew_carried, 6},
-        {step_outage, 1},    {step_watched, 1},   {step_late, 1},
+        {step_outage, 1},    {step_watched, 1},   {step_late, 1},     {step_present, 1},
     };
     unsigned total = 0;
     unsigned chosen;

@@ -58,6 +58,7 @@ def clean_environment(env, data_dir):
     kept = ("PATH", "LANG", "ASAN_OPTIONS", "UBSAN_OPTIONS", "LSAN_OPTIONS")
     clean = {name: os.environ[name] for name in kept if name in os.environ}
     clean.update(HTTP_PORT="0", METRICS_PORT="0", DATA_DIR=str(data_dir), STATIC_PODS=FIVE_PODS)
+    clean["SHUTDOWN_DELAY"] = "0"  # no load balancer is here that would need it
     for name, value in (env or {}).items():
         if value is None:
             clean.pop(name, None)

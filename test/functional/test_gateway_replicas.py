@@ -103,12 +103,15 @@ def test_a_router_that_died_does_not_keep_the_call_of_another(replicas):
     wait_until(lambda: not world.has("CA1"), "the call is released")
 
 
-def test_a_router_says_every_now_and_then_that_it_is_there(replicas):
+def test_a_router_says_every_now_and_then_that_it_is_there_whether_or_not_it_carries_anything(replicas):
     world = replicas()
-    path = world.place("CA1")
-    with world.open(world.a, path):
-        wait_until(lambda: world.carriers("CA1") == 1, "it carries the call")
-        (key,) = world.redis.scan_iter("voice:carrier:*")
-        assert 0 < world.redis.pttl(key) <= CARRIER_TTL_S * 1000
-        world.redis.delete(key)
-        wait_until(lambda: world.redis.exists(key), "it is still there")
+    here = lambda: sorted(world.redis.scan_iter("voice:carrier:*"))
+    wait_until(lambda: len(here()) == 2, "both are there")
+    first = here()
+    assert all(0 < world.redis.pttl(key) <= CARRIER_TTL_S * 1000 for key in first)
+    assert [f"voice:carrier:{name}" for name in sorted(world.redis.zrange("voice:routers", 0, -1))] == first
+    world.redis.delete(*first, "voice:routers")
+    wait_until(lambda: here() == first, "both are still there")
+    assert world.redis.zcard("voice:routers") == 2
+    assert world.a.stop() == 0
+    assert len(here()) == 1 and world.redis.zcard("voice:routers") == 1

@@ -307,6 +307,9 @@ static struct command command_of(enum command_type type)
         command.renew.call_sids = sids;
         command.renew.count = ARRAY_LEN(sids);
         break;
+    case COMMAND_PRESENT:
+        command.present.carrier = "router-0";
+        break;
     case COMMAND_HEARTBEAT:
         command.heartbeat.pod = "a-0";
         command.heartbeat.call_sids = sids;

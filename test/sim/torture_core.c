@@ -102,6 +102,7 @@ static const struct command scenario[] = {
     ALLOCATE("CA5", ""),
     ALLOCATE("CA6", ""),
     {.type = COMMAND_RENEW, .renew = {some_sids, 3}},
+    {.type = COMMAND_PRESENT, .present = {"router-0", false}},
     {.type = COMMAND_HEARTBEAT, .heartbeat = {"pod-c", some_sids, 3}},
     {.type = COMMAND_STATUS},
     {.type = COMMAND_PODS, .pods = {.state = -1}},

@@ -563,6 +563,25 @@ int operation_heartbeat(struct operation *operation)
     return rc ? rc : heartbeat_next(operation);
 }
 
+/* PRESENT */
+
+static int present_encode(struct operation *operation, struct args *args)
+{
+    args_begin(args, operation, operation->arena, 2);
+    args_add_text(args, operation->command.present.carrier);
+    args_add_text(args, operation->command.present.is_leaving ? "1" : "0");
+    return 0;
+}
+
+static int present_decode(struct operation *operation, const redisReply *reply)
+{
+    struct answer answer;
+
+    answer_init(&answer, reply, operation->arena);
+    operation->result->present.others = answer_u64(&answer);
+    return answer_end(operation, &answer);
+}
+
 /* DRAIN, UNDRAIN */
 
 static int drain_encode(struct operation *operation, struct args *args)
@@ -679,6 +698,7 @@ const struct command_spec *command_spec(enum command_type type)
         [COMMAND_RELEASE] = {"release", release_encode, release_decode, true},
         [COMMAND_HOLD] = {"hold", hold_encode, hold_decode, false},
         [COMMAND_LEAVE] = {"leave", leave_encode, leave_decode, false},
+        [COMMAND_PRESENT] = {"present", present_encode, present_decode, false},
         [COMMAND_MOVE_CALL] = {"move_call", move_encode, move_decode, true},
         [COMMAND_DRAIN] = {"drain", drain_encode, drain_decode, false},
         [COMMAND_UNDRAIN] = {"undrain", undrain_encode, undrain_decode, false},

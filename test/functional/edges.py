@@ -90,13 +90,21 @@ def not_known(router, carried):
     return [call_sid for call_sid, (pod, _) in carried.items() if calls.get(call_sid) != pod]
 
 
+def wait_all_echo(streams):
+    """Each of them, if it is open, gets an answer from its agent."""
+    before = [stream.echoes for stream in streams]
+    wait_until(
+        lambda: all(stream.echoes > echoes or not stream.is_open for stream, echoes in zip(streams, before)), "all echo"
+    )
+
+
 def expect_carried(talkers, router, carried):
     """All of them are in the store, once, and talk on their pods."""
     wait_until(lambda: not not_known(router, carried), "every carried call is in the store, on its pod")
+    wait_all_echo([stream for _, stream in carried.values()])
     assert [stream.call_sid for stream in talkers.cut_off] == []
-    for call_sid, (pod, stream) in carried.items():
-        assert stream.wait_echo(), f"the stream of {call_sid} was closed"
-        assert talkers.talking(pod) == {call_sid}
+    talking = talkers.all_talking()
+    assert {call_sid: talking[pod] for call_sid, (pod, _) in carried.items()} == {call_sid: {call_sid} for call_sid in carried}
     talkers.expect_no_violation()
 
 

@@ -324,6 +324,10 @@ class Talkers:
         """The calls that talk on it now."""
         return self.do(lambda: {talk.call_sid for talk in self.pods[pod].talks})
 
+    def all_talking(self):
+        """pod -> the calls that talk on it now"""
+        return self.do(lambda: {pod.name: {talk.call_sid for talk in pod.talks} for pod in self.pods.values()})
+
     def open(self, router, answer, wait=True):
         """The provider's stream for an allocation's answer, or a path. With wait=False the handshake may go on."""
         url = answer if isinstance(answer, str) else answer["ws_url"]

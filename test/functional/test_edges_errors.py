@@ -112,7 +112,7 @@ def end(router, call_sid):
 
 @pytest.mark.parametrize("is_known", [False, True], ids=["a new call", "a call that had a pod"])
 def test_an_allocation_that_arrives_after_the_end_of_its_call_does_nothing(redis_server, start_warm, ask_all, proxy, is_known):
-    """It was on its way to Redis when its router gave up: its client was told 503, released the call and was told that it is over."""
+    """It was on its way when its router gave up: its client was told 503, released the call and was told that it is over."""
     slow = start_warm(redis_server, {**ENV, "REDIS_URL": proxy.url})
     quick = start_warm(redis_server, ENV)
     wait_until(lambda: any(r.get("/api/v1/status").json().get("is_leader") for r in (slow, quick)), "one leads")

@@ -120,7 +120,7 @@ int redis_link_command(struct redis_link *link, const struct slice *args, size_t
     return ask(link, done, arg, false);
 }
 
-int redis_link_wait(struct redis_link *link, redis_reply_fn done, void *arg)
+int redis_link_wait(struct redis_link *link, const char *mark_key UNUSED, redis_reply_fn done, void *arg)
 {
     return ask(link, done, arg, true);
 }

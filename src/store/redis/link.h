@@ -122,8 +122,12 @@ int redis_link_command(struct redis_link *link, const struct slice *args, size_t
  * Waits until settings.wait_replicas replicas have everything that was sent before (WAIT). 0 with them fewer
  * than asked for within the timeout: err -ETIMEDOUT, and the connection stays. Does nothing but answer when
  * wait_replicas is 0.
+ *
+ * WAIT knows of writes of its own connection only. Whoever relies on what others may have written gives
+ * `mark_key`, which must stay: it is written first, so that WAIT waits for that and for all that came before
+ * it. NULL: what is waited for was written here.
  */
-int redis_link_wait(struct redis_link *link, redis_reply_fn done, void *arg) MUST_CHECK;
+int redis_link_wait(struct redis_link *link, const char *mark_key, redis_reply_fn done, void *arg) MUST_CHECK;
 
 /*
  * An error that Redis reported inside of an answer to several operations: logs it and does what has to be

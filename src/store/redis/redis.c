@@ -118,6 +118,28 @@ static void operation_waited(void *arg, int err, const redisReply *reply UNUSED)
     operation_finish(arg, err);
 }
 
+/*
+ * Before an answer that its client will rely on: 0 if it comes after the wait, 1 if there is nothing to wait
+ * for, or a negative errno.
+ *
+ * A call that is not there to be released counts as released, and one that has its pod already as allocated.
+ * The step that made it so may have been another one, of any router, that no replica has yet.
+ */
+static int operation_wait(struct operation *operation)
+{
+    const struct redis_store *store = operation->store;
+    enum command_type type = operation->command.type;
+    enum outcome outcome = operation->result->outcome;
+    bool is_gone = type == COMMAND_RELEASE && outcome == OUTCOME_NOT_FOUND;
+    bool is_old = (type == COMMAND_ALLOCATE && operation->result->allocate.was_existing) ||
+                  (type == COMMAND_MOVE_CALL && !operation->result->move.was_moved);
+
+    if (outcome != OUTCOME_OK && !is_gone)
+        return 1;
+    return redis_link_wait(store->link, is_gone || is_old ? store->mark_key : NULL, operation_waited,
+                           operation);
+}
+
 /* The tiers may have changed under a router that has not heard of it yet. */
 static void operation_again(void *arg, int err, const redisReply *reply)
 {
@@ -171,11 +193,11 @@ void operation_answered(void *arg, int err, const redisReply *reply)
     }
     if (err == 0)
         err = spec->decode(operation, reply);
-    if (err == 0 && spec->waits && operation->store->waits_for_replicas &&
-        operation->result->outcome == OUTCOME_OK) {
-        err = redis_link_wait(operation->store->link, operation_waited, operation);
+    if (err == 0 && spec->waits && operation->store->waits_for_replicas) {
+        err = operation_wait(operation);
         if (err == 0)
             return;
+        err = err > 0 ? 0 : err;
     }
     operation_finish(operation, err);
 }
@@ -315,6 +337,7 @@ static void redis_free(struct redis_store *store)
     free(store->bad_tiers);
     free(store->prefix);
     free(store->key);
+    free(store->mark_key);
     free(store->channel);
     free(store);
 }
@@ -419,10 +442,12 @@ static int redis_init(struct redis_store *store, const struct redis_settings *se
     refusals_init(&store->refusals);
     store->prefix = strdup(settings->key_prefix);
     store->key = malloc(size);
+    store->mark_key = malloc(size);
     store->channel = malloc(size);
-    if (!store->prefix || !store->key || !store->channel)
+    if (!store->prefix || !store->key || !store->mark_key || !store->channel)
         return -ENOMEM;
     snprintf(store->key, size, "%scalls:active", settings->key_prefix);
+    snprintf(store->mark_key, size, "%swaited", settings->key_prefix);
     snprintf(store->channel, size, "%sevents", settings->key_prefix);
     return tier_cache_new(text, text ? strlen(text) : 0, &store->seed, error, sizeof(error));
 }

@@ -45,7 +45,8 @@ struct redis_store {
     struct store store;
     struct redis_link *link;
     char *prefix;
-    char *key; /* calls:active, which says where in a cluster everything is */
+    char *key;      /* calls:active, which says where in a cluster everything is */
+    char *mark_key; /* of redis_link_wait */
     struct core_settings core;
     uint64_t call_info_ttl_ms;
     uint64_t tier_refresh_ms;
@@ -226,7 +227,7 @@ struct command_spec {
     const char *script;
     int (*encode)(struct operation *operation, struct args *args);
     int (*decode)(struct operation *operation, const redisReply *reply);
-    bool waits; /* for replicas */
+    bool waits; /* for replicas, before a success and before the 404 of a release */
 };
 
 const struct command_spec *command_spec(enum command_type type);

@@ -14,6 +14,7 @@
 -- a call that is answered by the first pool of its chain, and one for all of them. Numbers that Redis gets are texts,
 -- because it formats each number that a script gives it as a floating-point one, which takes half as long as a command.
 -- include base
+-- include version
 -- include each
 local CHAIN_END = 8 + ARGV[8]
 local out_counts -- what the pods held out are doing: looked at by the first refusal, for all of them
@@ -60,6 +61,9 @@ local function allocate(call_sid, merchant, provider)
   end
 
   if not answer then
+    if rc('EXISTS', FRESH) == 0 then
+      return STALE
+    end
     -- include refusal
     answer = refusal(chain, first, last, unreadable, missing)
   end

@@ -3,6 +3,7 @@
 -- Stops after some dozen calls: the pods that the answer leaves out are to be named again.
 -- include base
 -- include fence
+-- include fresh
 -- include pods
 -- include calls
 local CALLS_MAX = 50

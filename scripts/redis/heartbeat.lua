@@ -6,6 +6,7 @@
 -- {1, r|a|c for each call of this part: renewed, adopted, conflict; then the ended calls, five texts each: those on
 -- other pods whose lease was found to have run out, and, in the last part, those that the pod no longer mentions}.
 -- include base
+-- include fresh
 -- include pods
 -- include calls
 local pod, lease_ms, record_ms = ARGV[4], tonumber(ARGV[5]), tonumber(ARGV[6])

@@ -5,6 +5,7 @@
 -- Answers {next cursor, pods and calls taken over}.
 -- include base
 -- include fence
+-- include fresh
 -- include pods
 -- include calls
 local DONE = P .. 'calls:imported'

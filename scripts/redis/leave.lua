@@ -3,6 +3,7 @@
 -- ARGV: 4 call_sid, 5 the router or '', 6 when the lease ends if nobody has renewed it.
 -- Answers {0} if there is no such call, {2} if it was renewed, {3} if another router carries it, or as release does.
 -- include base
+-- include fresh
 -- include pods
 -- include calls
 local call_sid, carrier = ARGV[4], ARGV[5]

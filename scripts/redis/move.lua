@@ -3,6 +3,7 @@
 -- Answers 1 or 0 for each: a pod that is no longer idle, or pinned, stays where it is.
 -- include base
 -- include fence
+-- include fresh
 -- include pods
 local answer = {}
 for i = 5, #ARGV, 2 do

@@ -8,6 +8,7 @@
 -- unreadable}, {2, …} as allocate does if there is no pod: the call stays where it is; or {3} if there is no such call,
 -- and five texts behind it if there was one that was found to have ended.
 -- include base
+-- include fresh
 local CHAIN_END = 8 + ARGV[8]
 local call_sid, from, aside = ARGV[CHAIN_END + 1], ARGV[CHAIN_END + 2], tonumber(ARGV[6])
 local out_counts -- for refusal.lua

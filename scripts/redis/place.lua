@@ -3,6 +3,7 @@
 -- a sync; 6… names. Answers how many were looked at.
 -- include base
 -- include fence
+-- include fresh
 -- include pods
 -- include calls
 local is_sync = ARGV[5] == 'settle'

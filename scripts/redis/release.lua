@@ -6,6 +6,7 @@
 -- Written out for the common cases, a pod of an exclusive or shared tier that may take calls; the others go by the
 -- library. Nine commands for an exclusive pod, eleven to fourteen for a shared one, and one for all of them.
 -- include base
+-- include version
 -- include each
 local GRACE = 60000 -- as in lib/calls.lua
 local READY = '{"ready":true,"terminating":false,"held_until":0,"tier":"'
@@ -28,13 +29,15 @@ local function release(call_sid)
     local is_exclusive = last and string.sub(ARGV[2], last + 1, last + 2) == '0 '
     local listed
     if is_exclusive then
-      if rc('EXISTS', P .. 'pod:draining:' .. pod, calls) == 0 and rc('GET', lease) == call_sid then
+      -- FRESH is named more often than there are others, so that the number tells which of them exist.
+      if rc('EXISTS', P .. 'pod:draining:' .. pod, calls, FRESH, FRESH, FRESH) == 3 and rc('GET', lease) == call_sid then
         rc('DEL', call_key, lease, state)
         rc('ZREM', KEYS[1], call_sid)
         rc('HSET', state, 'status', 'available', 'released_at', time[1])
         listed = redis.pcall('SADD', available, pod)
       end
-    elseif last and rc('EXISTS', P .. 'pod:draining:' .. pod) == 0 and rc('ZREM', calls, call_sid) == 1 then
+    elseif last and rc('EXISTS', P .. 'pod:draining:' .. pod, FRESH, FRESH) == 2 and
+      rc('ZREM', calls, call_sid) == 1 then
       local max = tonumber(string.match(ARGV[2], '^%d+', last + 1))
       local load = rc('ZCARD', calls)
       if load == 0 then
@@ -63,6 +66,9 @@ local function release(call_sid)
       answer[8] = tier
       return answer
     end
+  end
+  if rc('EXISTS', FRESH) == 0 then
+    return STALE
   end
   -- include pods
   -- include calls

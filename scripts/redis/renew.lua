@@ -1,6 +1,7 @@
 -- Renews the leases of calls. ARGV: 4 lease in ms, 5 record's life in ms, 6 the router that carries them or '', 7… call_sids.
 -- Answers {expiry, 1 or 0 for each call: renewed or unknown; then the calls that were found to have ended, five texts each}.
 -- include base
+-- include version
 -- include pods
 -- include calls
 local lease_ms, record_ms = tonumber(ARGV[4]), tonumber(ARGV[5])
@@ -20,6 +21,9 @@ for i = 7, #ARGV do
       call_carried(ARGV[i], carrier)
     end
   elseif pod then
+    if rc('EXISTS', FRESH) == 0 then
+      return STALE -- what was renewed before is renewed again
+    end
     call_ended(lost, ARGV[i], record, 'expired')
     call_drop(ARGV[i], pod)
     local info = pod_get(pod)

@@ -2,6 +2,7 @@
 -- Answers {how many are left, the time, the ended calls, five texts each}.
 -- include base
 -- include fence
+-- include fresh
 -- include late
 -- include pods
 -- include calls

@@ -6,6 +6,7 @@
 -- ended calls, five texts each}.
 -- include base
 -- include fence
+-- include fresh
 -- include late
 -- include pods
 -- include calls

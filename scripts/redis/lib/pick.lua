@@ -11,9 +11,16 @@ if max == 0 then
     -- A pod that is found draining, leased or unregistered does not belong here and is not put back.
     pod = rc('SPOP', available)
     info = pod and rc('HGET', P .. 'pods', pod)
-    if info and rc('EXISTS', P .. 'pod:draining:' .. pod, P .. 'lease:' .. pod) > 0 then
-      rc('SADD', P .. 'pods:out', pod) -- somebody set the flag by hand: the sweep will see to it
-      info = false
+    if info then
+      -- FRESH is named more often than there are others, so that the number tells which of them exist.
+      local found = rc('EXISTS', P .. 'pod:draining:' .. pod, P .. 'lease:' .. pod, FRESH, FRESH, FRESH)
+      if found < 3 then
+        rc('SADD', available, pod) -- it was in a set, so the tier is still of this type
+        return STALE
+      elseif found > 3 then
+        rc('SADD', P .. 'pods:out', pod) -- somebody set the flag by hand: the sweep will see to it
+        info = false
+      end
     end
   until not pod or info
 else
@@ -21,7 +28,11 @@ else
     local least = rc('ZRANGEBYSCORE', available, '-inf', '(' .. chain[i + 1], 'LIMIT', '0', '1')
     pod = least[1]
     info = pod and rc('HGET', P .. 'pods', pod)
-    if pod and (not info or rc('EXISTS', P .. 'pod:draining:' .. pod) == 1) then
+    local found = info and rc('EXISTS', P .. 'pod:draining:' .. pod, FRESH, FRESH)
+    if found and found < 2 then
+      return STALE
+    end
+    if pod and (not info or found == 3) then
       rc('ZREM', available, pod)
       if info then
         rc('SADD', P .. 'pods:out', pod)

@@ -101,6 +101,7 @@ uint64_t redis_link_failures(const struct redis_link *link);
  *   -EBADMSG    WRONGTYPE: a key was made by hand with another type
  *   -ECANCELED  FENCED, of our own scripts: another router leads by now, and nothing was changed
  *   -ETIMEDOUT  LATE as well: it lay around for too long before Redis came to it; nothing was changed
+ *   -ESTALE     STALE, of our own scripts: the tiers are others by now, and nothing was changed
  *   -EIO        any other error; the text is logged
  * Every error that Redis itself reports is logged once per second at most, with its text.
  */

@@ -111,8 +111,6 @@ int operation_unexpected(const struct operation *operation)
     return -EIO;
 }
 
-static int operation_send(struct operation *operation);
-
 static void operation_waited(void *arg, int err, const redisReply *reply UNUSED)
 {
     operation_finish(arg, err);
@@ -140,43 +138,68 @@ static int operation_wait(struct operation *operation)
                            operation);
 }
 
-/* The tiers may have changed under a router that has not heard of it yet. */
+static int operation_mend(struct operation *operation);
+
+/* The tiers have been read. */
 static void operation_again(void *arg, int err, const redisReply *reply)
 {
     struct operation *operation = arg;
 
     if (err == 0)
         err = tiers_take(operation->store, reply);
-    if (err == 0)
-        err = operation_send(operation);
+    if (err == 0) {
+        /* A list is of another type though the tiers are those that we knew: somebody has made it so. */
+        bool is_bad = operation->stale_err == -EBADMSG && !operation_is_behind(operation);
+
+        err = is_bad ? operation_mend(operation) : operation_send(operation);
+    }
     if (err)
         operation_finish(operation, err);
+}
+
+/*
+ * The tiers are others than those with which it was sent: a script has said so, or met a list of another
+ * type. It is sent again with those that hold now.
+ */
+static int operation_retry(struct operation *operation, int why)
+{
+    operation->stale_err = why;
+    if (operation_is_behind(operation))
+        return operation_send(operation);
+    return tiers_request(operation->store, operation_again, operation);
 }
 
 static void operation_mended(void *arg, int err, const redisReply *reply)
 {
     struct operation *operation = arg;
 
-    if (err == 0 && (reply->type != REDIS_REPLY_INTEGER || reply->integer == 0))
-        err = -EBADMSG;
-    if (err == 0) {
-        log_warn("a router that did not know the new tiers has made a pool of the wrong type; its pods come "
-                 "back with the next sweep");
+    if (err == -ESTALE && operation_may_repeat(operation)) {
+        operation->is_mended = false;
+        err = operation_retry(operation, err);
+    } else if (err == 0) {
+        if (reply->type == REDIS_REPLY_INTEGER && reply->integer > 0)
+            log_warn("a pool was of the wrong type; its pods come back with the next sweep");
         err = operation_send(operation);
     }
     if (err)
         operation_finish(operation, err);
 }
 
-/* A key is of the wrong type. First it is asked for the tiers; then, if they are as we know them, mended. */
-static int operation_retry(struct operation *operation)
+static int operation_mend(struct operation *operation)
 {
-    if (!operation->is_retry) {
-        operation->is_retry = true;
-        return tiers_request(operation->store, operation_again, operation);
-    }
     operation->is_mended = true;
     return tiers_mend(operation->store, operation_mended, operation);
+}
+
+static bool operation_may_retry(struct operation *operation, int err)
+{
+    enum command_type type = operation->command.type;
+
+    if (err == -ESTALE)
+        return operation_may_repeat(operation);
+    return err == -EBADMSG && !operation->is_mended &&
+           (type == COMMAND_ALLOCATE || type == COMMAND_MOVE_CALL || command_only_looks(type)) &&
+           operation_may_repeat(operation);
 }
 
 void operation_answered(void *arg, int err, const redisReply *reply)
@@ -184,10 +207,8 @@ void operation_answered(void *arg, int err, const redisReply *reply)
     struct operation *operation = arg;
     const struct command_spec *spec = command_spec(operation->command.type);
 
-    if (err == -EBADMSG && !operation->is_mended &&
-        (operation->command.type == COMMAND_ALLOCATE || operation->command.type == COMMAND_MOVE_CALL ||
-         command_only_looks(operation->command.type))) {
-        err = operation_retry(operation);
+    if (operation_may_retry(operation, err)) {
+        err = operation_retry(operation, err);
         if (err == 0)
             return;
     }
@@ -202,7 +223,7 @@ void operation_answered(void *arg, int err, const redisReply *reply)
     operation_finish(operation, err);
 }
 
-static int operation_send(struct operation *operation)
+int operation_send(struct operation *operation)
 {
     const struct command_spec *spec = command_spec(operation->command.type);
     struct args args;

@@ -15,6 +15,7 @@
 -- because it formats each number that a script gives it as a floating-point one, which takes half as long as a command.
 -- include base
 -- include deadline
+-- include version
 -- include each
 local CHAIN_END = 8 + ARGV[8]
 local out_counts -- what the pods held out are doing: looked at by the first refusal, for all of them
@@ -27,7 +28,9 @@ local function allocate(call_sid, merchant, provider, attempt)
     -- include attempts
     local known, answer = call_record(call_sid)
     answer, lost = existing(known)
-    if answer then
+    if answer == STALE then
+      return STALE
+    elseif answer then
       rc('HSET', call_key, 'attempts', attempts_with(rc('HGET', call_key, 'attempts'), attempt))
       if tonumber(answer[7]) <= now then
         -- Its lease has run out, and nobody has ended it: it gets the lease of a fresh call.
@@ -68,6 +71,9 @@ local function allocate(call_sid, merchant, provider, attempt)
   end
 
   if not answer then
+    if rc('EXISTS', FRESH) == 0 then
+      return STALE
+    end
     -- include refusal
     answer = refusal(chain, first, last, unreadable, missing)
   end

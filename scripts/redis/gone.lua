@@ -4,6 +4,7 @@
 -- include base
 -- include deadline
 -- include fence
+-- include fresh
 -- include pods
 -- include calls
 local CALLS_MAX = 50

@@ -7,6 +7,7 @@
 -- whose slot another call has by now, and, in the last part, those that the pod no longer mentions}.
 -- include base
 -- include deadline
+-- include fresh
 -- include adopt
 -- include keep
 local pod, lease_ms, record_ms = ARGV[4], tonumber(ARGV[5]), tonumber(ARGV[6])

@@ -5,6 +5,7 @@
 -- provider, allocated_at, expiry, pod's record, 1 if it had a connection before}.
 -- include base
 -- include deadline
+-- include fresh
 -- include keep
 -- include ended
 local carrier, call_sid = ARGV[6], ARGV[7]

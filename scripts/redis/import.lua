@@ -6,6 +6,7 @@
 -- include base
 -- include deadline
 -- include fence
+-- include fresh
 -- include pods
 -- include calls
 local DONE = P .. 'calls:imported'

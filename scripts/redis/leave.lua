@@ -5,6 +5,7 @@
 -- Answers {0} if there is no such call, {2} if it was renewed, {3} if another router carries it, or as release does.
 -- include base
 -- include deadline
+-- include fresh
 -- include pods
 -- include calls
 -- include ended

@@ -4,6 +4,7 @@
 -- include base
 -- include deadline
 -- include fence
+-- include fresh
 -- include pods
 local answer = {}
 for i = 5, #ARGV, 2 do

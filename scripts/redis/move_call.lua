@@ -9,6 +9,7 @@
 -- and five texts behind it if there was one that was found to have ended.
 -- include base
 -- include deadline
+-- include fresh
 local CHAIN_END = 8 + ARGV[8]
 local call_sid, from, aside = ARGV[CHAIN_END + 1], ARGV[CHAIN_END + 2], tonumber(ARGV[6])
 local out_counts -- for refusal.lua

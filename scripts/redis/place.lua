@@ -4,6 +4,7 @@
 -- include base
 -- include deadline
 -- include fence
+-- include fresh
 -- include pods
 -- include calls
 local is_sync = ARGV[5] == 'settle'

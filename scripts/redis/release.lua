@@ -8,6 +8,7 @@
 -- library. Nine commands for an exclusive pod, eleven to fourteen for a shared one, and one for all of them.
 -- include base
 -- include deadline
+-- include version
 -- include each
 local GRACE = 60000 -- as in lib/lease.lua
 local READY = '{"ready":true,"terminating":false,"held_until":0,"tier":"'
@@ -20,10 +21,6 @@ local function release(call_sid, on_pod, why)
   if not pod or (on_pod ~= '' and on_pod ~= pod) then
     return {0}
   end
-  if record[6] then
-    -- include ended
-    call_over(call_sid, why, record[6], record[7])
-  end
   local text = rc('HGET', P .. 'pods', pod)
   local answer = {1, pod, record[2] or '', record[3] or '', record[4] or '', record[5] or '0', text or '', '', 0}
   if text and string.sub(text, 1, #READY) == READY then
@@ -35,13 +32,15 @@ local function release(call_sid, on_pod, why)
     local is_exclusive = last and string.sub(ARGV[2], last + 1, last + 2) == '0 '
     local listed
     if is_exclusive then
-      if rc('EXISTS', P .. 'pod:draining:' .. pod, calls) == 0 and rc('GET', lease) == call_sid then
+      -- FRESH is named more often than there are others, so that the number tells which of them exist.
+      if rc('EXISTS', P .. 'pod:draining:' .. pod, calls, FRESH, FRESH, FRESH) == 3 and rc('GET', lease) == call_sid then
         rc('DEL', call_key, lease, state)
         rc('ZREM', KEYS[1], call_sid)
         rc('HSET', state, 'status', 'available', 'released_at', time[1])
         listed = redis.pcall('SADD', available, pod)
       end
-    elseif last and rc('EXISTS', P .. 'pod:draining:' .. pod) == 0 and rc('ZREM', calls, call_sid) == 1 then
+    elseif last and rc('EXISTS', P .. 'pod:draining:' .. pod, FRESH, FRESH) == 2 and
+      rc('ZREM', calls, call_sid) == 1 then
       local max = tonumber(string.match(ARGV[2], '^%d+', last + 1))
       local load = rc('ZCARD', calls)
       if load == 0 then
@@ -67,12 +66,21 @@ local function release(call_sid, on_pod, why)
     if listed then
       -- Not listed: the tier's type has changed, and this router has not heard of it. The sweep will see to it.
       rc(type(listed) == 'table' and 'SADD' or 'SREM', P .. 'pods:out', pod)
+      if record[6] then
+        -- include ended
+        call_over(call_sid, why, record[6], record[7])
+      end
       answer[8] = tier
       return answer
     end
   end
+  if rc('EXISTS', FRESH) == 0 then
+    return STALE
+  end
   -- include pods
   -- include calls
+  -- include ended
+  call_over(call_sid, why, record[6], record[7])
   local info = text and pod_decode(text)
   if info and pod_is_draining(pod, info) then
     answer[9] = 1

@@ -5,6 +5,7 @@
 -- ended, five texts each}.
 -- include base
 -- include deadline
+-- include fresh
 -- include adopt
 -- include keep
 local lease_ms, record_ms = tonumber(ARGV[4]), tonumber(ARGV[5])

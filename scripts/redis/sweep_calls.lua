@@ -3,6 +3,7 @@
 -- include base
 -- include deadline
 -- include fence
+-- include fresh
 -- include late
 -- include pods
 -- include calls

@@ -7,6 +7,7 @@
 -- include base
 -- include deadline
 -- include fence
+-- include fresh
 -- include late
 -- include pods
 -- include calls

@@ -4,6 +4,7 @@
 -- somebody else has asked for the call or has renewed it, or as release does.
 -- include base
 -- include deadline
+-- include fresh
 -- include each
 -- include pods
 -- include calls

@@ -85,7 +85,10 @@ const struct setting config_table[] = {
     {"REDIS_TIMEOUT", group_store, SETTING_DURATION, FIELD(redis_timeout_ms), .fallback = "2s",
      LIMITS(10 * MS, MINUTE), .help = "How long to wait for Redis."},
     {"REDIS_WAIT_REPLICAS", group_store, SETTING_UINT, FIELD(redis_wait_replicas), .fallback = "0",
-     LIMITS(0, 100), .help = "Replicas of Redis that must have an allocation before it is answered."},
+     LIMITS(0, 100),
+     .help =
+         "Replicas of Redis that must have an allocation or a release before it is answered. Set it to the "
+         "number of replicas to lose nothing in a planned failover; a replica that is away then means 503."},
     {"KEY_PREFIX", group_store, SETTING_STRING, FIELD(key_prefix), .fallback = "voice:", LIMITS(1, 64),
      .help = "What every key in Redis begins with; {voice}: puts them into one slot of a Redis Cluster."},
 

@@ -5,6 +5,7 @@ that describes them.
 """
 
 import collections
+import hashlib
 import time
 
 import pytest
@@ -32,7 +33,9 @@ def five(redis_server, start_on):
 
 
 # Keys beside the guide's that are always there.
-ADDED = {"voice:pods", "voice:pods:names", "voice:tier:config", "voice:tiers:used", "voice:calls:imported"}
+TIER_VERSION = hashlib.sha1(FIVE_TIERS.encode()).hexdigest()
+ADDED = {"voice:pods", "voice:pods:names", "voice:tier:config", "voice:tier:version", f"voice:tier:version:{TIER_VERSION}",
+         "voice:tiers:used", "voice:calls:imported"}  # fmt: skip
 
 
 def idle_keys():
@@ -62,6 +65,7 @@ def test_five_idle_pods(five):
     assert keys == idle_keys()
     assert set(added) == ADDED
     assert added["voice:tier:config"] == FIVE_TIERS
+    assert added["voice:tier:version"] == TIER_VERSION
     assert added["voice:tiers:used"] == set(FIVE.values())
     assert set(added["voice:pods"]) == set(added["voice:pods:names"]) == set(FIVE)
     for pod, tier in FIVE.items():

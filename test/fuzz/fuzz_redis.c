@@ -125,7 +125,7 @@ int redis_link_command(struct redis_link *link, const struct slice *args, size_t
     return ask(link, done, arg, false);
 }
 
-int redis_link_wait(struct redis_link *link, redis_reply_fn done, void *arg)
+int redis_link_wait(struct redis_link *link, const char *mark_key UNUSED, redis_reply_fn done, void *arg)
 {
     return ask(link, done, arg, true);
 }
@@ -212,7 +212,8 @@ static void on_ended(void *arg UNUSED, const struct ended_call *call)
 static struct store *open_store(bool waits)
 {
     static const char replies[] =
-        ":1\r\n$59\r\n{\"gold\":1,\"s\":{\"type\":\"shared\"},\"merchant:m1\":{\"target\":1}}\r\n";
+        ":1\r\n*2\r\n$59\r\n{\"gold\":1,\"s\":{\"type\":\"shared\"},\"merchant:m1\":{\"target\":1}}\r\n"
+        "$40\r\n0123456789012345678901234567890123456789\r\n";
     struct redis_settings settings = {
         .link = {.timeout_ms = 1000, .wait_replicas = waits},
         .key_prefix = "",

@@ -12,11 +12,17 @@ if max == 0 then
     -- A pod that is found draining, leased or unregistered does not belong here and is not put back.
     pod = rc('SPOP', available)
     info = pod and rc('HGET', P .. 'pods', pod)
-    if info and rc('EXISTS', P .. 'pod:draining:' .. pod, P .. 'lease:' .. pod, P .. 'ended:' .. call_sid) > 0 then
-      if rc('EXISTS', P .. 'pod:draining:' .. pod, P .. 'lease:' .. pod) > 0 then
+    if info then
+      -- FRESH is named more often than there are others, so that the number tells which of them exist.
+      local found =
+        rc('EXISTS', P .. 'pod:draining:' .. pod, P .. 'lease:' .. pod, P .. 'ended:' .. call_sid, FRESH, FRESH, FRESH, FRESH)
+      if found < 4 then
+        rc('SADD', available, pod) -- it was in a set, so the tier is still of this type
+        return STALE
+      elseif found > 4 and rc('EXISTS', P .. 'pod:draining:' .. pod, P .. 'lease:' .. pod) > 0 then
         rc('SADD', P .. 'pods:out', pod) -- somebody set the flag by hand: the sweep will see to it
         info = false
-      else
+      elseif found > 4 then
         rc('DEL', P .. 'ended:' .. call_sid)
       end
     end
@@ -26,7 +32,11 @@ else
     local least = rc('ZRANGEBYSCORE', available, '-inf', '(' .. chain[i + 1], 'LIMIT', '0', '1')
     pod = least[1]
     info = pod and rc('HGET', P .. 'pods', pod)
-    if pod and (not info or rc('EXISTS', P .. 'pod:draining:' .. pod, P .. 'ended:' .. call_sid) > 0) then
+    local found = info and rc('EXISTS', P .. 'pod:draining:' .. pod, P .. 'ended:' .. call_sid, FRESH, FRESH, FRESH)
+    if found and found < 3 then
+      return STALE
+    end
+    if pod and (not info or found > 3) then
       if info and rc('EXISTS', P .. 'pod:draining:' .. pod) == 0 then
         rc('DEL', P .. 'ended:' .. call_sid)
       else

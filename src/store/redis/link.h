@@ -108,6 +108,7 @@ uint64_t redis_link_failures(const struct redis_link *link);
  *   -ECANCELED  FENCED, of our own scripts: another router leads by now, and nothing was changed
  *   -ETIMEDOUT  LATE as well: it lay around for too long before Redis came to it; nothing was changed.
  *               (If it is only that our idea of the server's time was wrong, it is sent once more.)
+ *   -ESTALE     STALE, of our own scripts: the tiers are others by now, and nothing was changed
  *   -EIO        any other error; the text is logged
  * Every error that Redis itself reports is logged once per second at most, with its text.
  */
@@ -133,8 +134,12 @@ int redis_link_command(struct redis_link *link, const struct slice *args, size_t
  * Waits until settings.wait_replicas replicas have everything that was sent before (WAIT). 0 with them fewer
  * than asked for within the timeout: err -ETIMEDOUT, and the connection stays. Does nothing but answer when
  * wait_replicas is 0.
+ *
+ * WAIT knows of writes of its own connection only. Whoever relies on what others may have written gives
+ * `mark_key`, which must stay: it is written first, so that WAIT waits for that and for all that came before
+ * it. NULL: what is waited for was written here.
  */
-int redis_link_wait(struct redis_link *link, redis_reply_fn done, void *arg) MUST_CHECK;
+int redis_link_wait(struct redis_link *link, const char *mark_key, redis_reply_fn done, void *arg) MUST_CHECK;
 
 /*
  * An error that Redis reported inside of an answer to several operations: logs it and does what has to be

@@ -100,6 +100,7 @@ struct waiter {
     void *arg;
     uint64_t number;      /* of the last request before it */
     uint64_t deadline_ms; /* gives up then; the connection stays */
+    const char *mark_key; /* to be written before the WAIT; NULL: need not be, or has been */
     int err;
 };
 

@@ -11,6 +11,7 @@ static const struct {
     {"ASK", -EAGAIN},     {"CLUSTERDOWN", -EAGAIN}, {"MOVED", -EAGAIN},      {"READONLY", -EROFS},
     {"OOM", -ENOSPC},     {"MISCONF", -ENOSPC},     {"NOAUTH", -EACCES},     {"WRONGPASS", -EACCES},
     {"NOPERM", -EACCES},  {"WRONGTYPE", -EBADMSG},  {"FENCED", -ECANCELED},  {"LATE", -ETIMEDOUT},
+    {"STALE", -ESTALE},
 };
 
 bool reply_has_code(const char *text, const char *code)

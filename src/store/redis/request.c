@@ -196,7 +196,9 @@ int request_report(struct redis_link *link, const char *text)
 {
     int err = reply_errno(text);
 
-    request_log_error(link, text);
+    /* STALE is nobody's fault: it is asked again with the tiers as they are now. */
+    if (err != -ESTALE)
+        request_log_error(link, text);
     if (err == -EROFS)
         session_demoted(link, text);
     if (reply_has_code(text, "CLUSTERDOWN"))

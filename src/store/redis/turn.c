@@ -82,6 +82,7 @@ static int batch_send(struct batch *batch)
         batch_begin_allocates(batch, &args);
     for (size_t i = 0; i < batch->count && rc == 0; i++) {
         batch->operations[i]->script = spec->script;
+        operation_note_version(batch->operations[i]);
         rc = spec->encode(batch->operations[i], &args);
     }
     if (rc == 0 && args.failed)

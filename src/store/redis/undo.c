@@ -61,6 +61,8 @@ static void undo_batch_answered(void *arg, int err, const redisReply *reply)
     size_t at = 0;
 
     store->undo.is_asking = false;
+    if (err == -ESTALE)
+        tiers_load(store);
     while (!list_is_empty(&batch->undos)) {
         struct undo *undo = undo_first(&batch->undos);
 

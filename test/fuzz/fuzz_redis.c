@@ -300,6 +300,14 @@ static struct command command_of(enum command_type type)
     case COMMAND_CALL:
         command.call.call_sid = "CA1";
         break;
+    case COMMAND_HOLD:
+        command.hold.call_sid = "CA1";
+        command.hold.carrier = "router-0";
+        break;
+    case COMMAND_UNDO:
+        command.undo.call_sid = "CA1";
+        command.undo.attempt = 7;
+        break;
     case COMMAND_LEAVE:
         command.leave.call_sid = "CA1";
         command.leave.carrier = "router-0";
@@ -307,6 +315,8 @@ static struct command command_of(enum command_type type)
     case COMMAND_RENEW:
         command.renew.call_sids = sids;
         command.renew.count = ARRAY_LEN(sids);
+        command.renew.carrier = "router-0";
+        command.renew.pods = sids;
         break;
     case COMMAND_PRESENT:
         command.present.carrier = "router-0";
@@ -445,6 +455,23 @@ static void check_url(struct slice text, bool is_list)
     free(copy);
 }
 
+/* Which command an input is the answer to: by its first letter, whatever is added to the commands later. */
+static enum command_type type_of(uint8_t kind)
+{
+    static const enum command_type types[] = {
+        COMMAND_ALLOCATE,  COMMAND_RELEASE,      COMMAND_RENEW,           COMMAND_HEARTBEAT,
+        COMMAND_DRAIN,     COMMAND_UNDRAIN,      COMMAND_MOVE_CALL,       COMMAND_POD_SEEN,
+        COMMAND_POD_GONE,  COMMAND_SYNC,         COMMAND_SWEEP,           COMMAND_REBALANCE,
+        COMMAND_TIERS_SET, COMMAND_MERCHANT_SET, COMMAND_MERCHANT_REMOVE, COMMAND_STATUS,
+        COMMAND_PODS,      COMMAND_POD,          COMMAND_CALLS,           COMMAND_CALL,
+        COMMAND_MERCHANTS, COMMAND_MERCHANT,     COMMAND_TIERS,           COMMAND_LEAVE,
+        COMMAND_HOLD,      COMMAND_UNDO,         COMMAND_PRESENT,
+    };
+
+    _Static_assert(ARRAY_LEN(types) == COMMAND_TYPES, "every command has a letter");
+    return types[(kind & 0x1f) % ARRAY_LEN(types)];
+}
+
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {
     struct input input = {data, size};
@@ -463,7 +490,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
     else if (kind == 'U' || kind == 'S')
         check_url(rest, kind == 'S');
     else if (!has_huge_array(rest))
-        run_command((enum command_type)((kind & 0x1f) % COMMAND_TYPES), kind >= 0x80, rest);
+        run_command(type_of(kind), kind >= 0x80, rest);
     log_flush();
     return 0;
 }

@@ -49,8 +49,7 @@ static const struct record examples[] = {
               .expires_at_ms = 128}},
     {.type = RECORD_CALL_GONE, .call = {.call_sid = "CA1"}},
     {.type = RECORD_RENEWED, .renewed = {.call_sid = "CA1", .expires_at_ms = 1770544800000}},
-    {.type = RECORD_OVER,
-     .over = {.call_sid = "CA1", .why = CALL_OVER_CLOSED, .at_ms = 1770544800000}},
+    {.type = RECORD_OVER, .over = {.call_sid = "CA1", .why = CALL_OVER_CLOSED, .at_ms = 1770544800000}},
 };
 
 static void same_text(const char *a, const char *b)

@@ -66,7 +66,7 @@ static void undo_batch_answered(void *arg, int err, const redisReply *reply)
     while (!list_is_empty(&batch->undos)) {
         struct undo *undo = undo_first(&batch->undos);
 
-        if (err) {
+        if (err || !reply) {
             list_remove(&undo->link);
             list_append(&store->undo.waiting, &undo->link);
             continue;

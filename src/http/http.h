@@ -139,6 +139,11 @@ const char *http_request_peer(const struct http_request *request);
 bool http_request_is_tls(const struct http_request *request);
 uint64_t
 http_request_started_ns(const struct http_request *request); /* clock_elapsed_ns when its first byte came */
+/*
+ * Has the client closed its side, or gone, before it was answered? One that only says that it sends nothing
+ * more cannot be told from one that has gone, and counts as that, as with most servers.
+ */
+bool http_request_is_abandoned(const struct http_request *request);
 /* For on_done: the status that was answered, 0 if the client was gone before. */
 int http_request_status(const struct http_request *request);
 

@@ -63,6 +63,18 @@ def test_allocations_that_a_stopped_redis_did_not_answer_hold_nothing(redis_serv
         wait_free(routers[1])
 
 
+def test_allocations_whose_clients_have_gone_hold_nothing(redis_server, start_warm, ask_all):
+    """The pause is short: Redis carries them out in time, and nobody is there to be told."""
+    routers = [start_warm(redis_server, {**ENV, "REDIS_TIMEOUT": "30s"}) for _ in range(2)]
+    for names in bursts():
+        with redis_server.paused():
+            ask_all(allocations(routers, names), reads=False)
+            time.sleep(0.5)
+        wait_ready(*routers)
+        wait_swept(*routers)
+        wait_free(routers[0])
+
+
 def test_allocations_that_no_replica_has_hold_nothing_unless_they_are_asked_for_again(start_redis, start_warm, ask_all):
     primary = start_redis(has_port=True)
     replica = start_redis(has_port=True, replicaof=f"127.0.0.1 {primary.port}", repl_diskless_sync_delay=0)

@@ -38,8 +38,8 @@ for i = first, #ARGV do
     is_changed = is_changed or answer[at] == 'a'
   end
 end
-if is_last and info.held_until ~= 0 then
-  -- It has spoken: what it carries is known now, so it may get calls again.
+if is_last and info.held_until > now then
+  -- It has spoken: what it carries is known now, so it may get calls again. After that time a sweep sees to it.
   info.held_until = 0
   pod_put(pod, info)
   is_changed = true

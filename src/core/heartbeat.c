@@ -140,8 +140,9 @@ int core_heartbeat(struct core *core, const struct command *command, struct aren
     pod->heartbeat_at_ms = core->now_ms;
     for (size_t i = 0; rc == 0 && i < count; i++)
         rc = heartbeat_listed(core, pod, command->heartbeat.call_sids[i], arena, result);
-    if (pod->held_until_ms) {
-        /* It has spoken: what it carries is known now, so it may get calls again. */
+    if (pod->held_until_ms > core->now_ms) {
+        /* It has spoken: what it carries is known now, so it may get calls again. After that time a sweep
+         * sees to it. */
         pod->held_until_ms = 0;
         if (!pod_should_leave(core, pod))
             pod_report(core, pod);

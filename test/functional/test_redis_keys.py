@@ -73,7 +73,7 @@ def test_five_idle_pods(five):
     assert set(added["voice:pods"]) == set(added["voice:pods:names"]) == set(FIVE)
     for pod, tier in FIVE.items():
         assert added["voice:pods"][pod].startswith(POD_RECORD % tier)
-    assert all(client.ttl(key) == -1 for key in client.keys())
+    assert all(client.ttl(key) == -1 for key in client.keys() if not key.startswith("voice:carrier:"))
 
 
 def test_a_call_of_a_gold_merchant_and_its_release(five):

@@ -6,8 +6,7 @@
 -- include base
 -- include deadline
 -- include fresh
--- include pods
--- include calls
+-- include finish
 -- include ended
 local call_sid, carrier = ARGV[4], ARGV[5]
 local record = call_record(call_sid)
@@ -21,14 +20,5 @@ end
 if ARGV[6] == '0' or string.format('%.0f', call_expiry(call_sid, pod)) ~= ARGV[6] then
   return {2}
 end
-local text = rc('HGET', P .. 'pods', pod)
-local info = text and pod_decode(text)
-local answer = {1, pod, record[2] or '', record[3] or '', record[4] or '', record[5] or '0', text or '', '',
-  info and pod_is_draining(pod, info) and 1 or 0}
-local renewed = rc('HGET', P .. 'call:' .. call_sid, 'renewed')
-call_drop(call_sid, pod)
-call_over(call_sid, 'closed', renewed, '')
-if info and not pod_settle(pod, info) then
-  answer[8] = info.tier
-end
-return answer
+call_over(call_sid, 'closed', rc('HGET', P .. 'call:' .. call_sid, 'renewed'), '')
+return call_finish(call_sid, record)

@@ -77,19 +77,10 @@ local function release(call_sid, on_pod, why)
   if rc('EXISTS', FRESH) == 0 then
     return STALE
   end
-  -- include pods
-  -- include calls
+  -- include finish
   -- include ended
   call_over(call_sid, why, record[6], record[7])
-  local info = text and pod_decode(text)
-  if info and pod_is_draining(pod, info) then
-    answer[9] = 1
-  end
-  call_drop(call_sid, pod)
-  if info and not pod_settle(pod, info) then
-    answer[8] = info.tier
-  end
-  return answer
+  return call_finish(call_sid, record)
 end
 
 return each(4, 3, release)

@@ -6,15 +6,13 @@
 -- include deadline
 -- include fresh
 -- include each
--- include pods
--- include calls
+-- include finish
 -- include attempts
 local function undo(call_sid, attempt)
   local call_key = P .. 'call:' .. call_sid
   local record = call_record(call_sid)
   local more = rc('HMGET', call_key, 'attempts', 'renewed')
-  local pod = record[1]
-  local left = pod and attempts_without(more[1], attempt)
+  local left = record[1] and attempts_without(more[1], attempt)
   if not left then
     return {0}
   end
@@ -22,15 +20,7 @@ local function undo(call_sid, attempt)
     rc('HSET', call_key, 'attempts', left)
     return {2}
   end
-  local text = rc('HGET', P .. 'pods', pod)
-  local info = text and pod_decode(text)
-  local answer = {1, pod, record[2] or '', record[3] or '', record[4] or '', record[5] or '0', text or '', '',
-    info and pod_is_draining(pod, info) and 1 or 0}
-  call_drop(call_sid, pod)
-  if info and not pod_settle(pod, info) then
-    answer[8] = info.tier
-  end
-  return answer
+  return call_finish(call_sid, record)
 end
 
 return each(4, 2, undo)

@@ -7,8 +7,8 @@ local function call_is_over(call_sid)
   return rc('EXISTS', P .. 'ended:' .. call_sid) == 1
 end
 
--- To be called with the fields `renewed` and `carriers` of a record that is no more. Whoever carries the call is told,
--- so that its connections end with it.
+-- The end of a call with these fields `renewed` and `carriers` in its record. Whoever carries the call is told, so that its
+-- connections end with it.
 local function call_over(call_sid, why, renewed, carriers)
   if not renewed then
     return

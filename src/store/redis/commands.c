@@ -149,6 +149,20 @@ int allocate_decode(struct operation *operation, const redisReply *reply)
     return answer_end(operation, &answer);
 }
 
+/* Where a call is, as scripts that keep it say it. */
+static void read_call(const struct operation *operation, struct answer *answer, const char *call_sid,
+                      struct call_info *call)
+{
+    call->call_sid = arena_strdup(operation->arena, call_sid);
+    call->pod = answer_text(answer);
+    call->pool = answer_text(answer);
+    call->merchant_id = answer_text(answer);
+    call->provider = answer_text(answer);
+    call->allocated_at_ms = answer_seconds(answer);
+    call->expires_at_ms = answer_u64(answer);
+    call->address = answer_address(answer);
+}
+
 /* MOVE_CALL */
 
 static int move_encode(struct operation *operation, struct args *args)
@@ -189,14 +203,7 @@ static int move_decode(struct operation *operation, const redisReply *reply)
         return answer_end(operation, &answer);
     }
     result->move.was_moved = kind == 0;
-    call->call_sid = arena_strdup(operation->arena, call_sid);
-    call->pod = answer_text(&answer);
-    call->pool = answer_text(&answer);
-    call->merchant_id = answer_text(&answer);
-    call->provider = answer_text(&answer);
-    call->allocated_at_ms = answer_seconds(&answer);
-    call->expires_at_ms = answer_u64(&answer);
-    call->address = answer_address(&answer);
+    read_call(operation, &answer, call_sid, call);
     result->move.merchant_unreadable = answer_u64(&answer) != 0;
     if (!call->call_sid)
         return -ENOMEM;
@@ -310,14 +317,7 @@ static int hold_decode(struct operation *operation, const redisReply *reply)
         answer_ended(&answer, answer_left(&answer) / 5, &operation->lost);
         return answer_end(operation, &answer);
     }
-    call->call_sid = arena_strdup(operation->arena, operation->command.hold.call_sid);
-    call->pod = answer_text(&answer);
-    call->pool = answer_text(&answer);
-    call->merchant_id = answer_text(&answer);
-    call->provider = answer_text(&answer);
-    call->allocated_at_ms = answer_seconds(&answer);
-    call->expires_at_ms = answer_u64(&answer);
-    call->address = answer_address(&answer);
+    read_call(operation, &answer, operation->command.hold.call_sid, call);
     result->hold.was_connected = answer_u64(&answer) != 0;
     return call->call_sid ? answer_end(operation, &answer) : -ENOMEM;
 }

@@ -145,6 +145,17 @@ def test_a_released_call_loses_its_stream(site, where):
     assert releasing.post("/api/v1/release", {"call_sid": "CA1"}).status_code == 404
 
 
+def test_a_note_is_read_also_if_those_before_it_are_gone_already(site):
+    """As after a failover, or when the answer to the look that took them out was lost."""
+    talkers, routers, client = site(pods=2, LEASE_TTL="10m")
+    streams = {call_sid: talkers.open(routers[0], routers[0].allocate(call_sid)) for call_sid in ("CA1", "CA2")}
+    carrier = client.hget("voice:call:CA1", "carriers").split(",")[0]
+    routers[1].release("CA1")
+    assert streams["CA1"].closed.wait(PATIENCE_S), "the stream outlives its call"
+    client.pipeline().delete(f"voice:mail:{carrier}").rpush(f"voice:mail:{carrier}", "CA2").execute()
+    assert streams["CA2"].closed.wait(PATIENCE_S), "the note was taken for one that was read"
+
+
 def test_a_released_call_loses_its_stream_with_the_embedded_store(start_router, start_talkers):
     talkers = start_talkers()
     router = start_router({**talkers.env, **ENV, "LEASE_TTL": "10m"})

@@ -6,6 +6,8 @@
  * it has read is taken out by the next look, so that an answer that is lost is read again. It may be told
  * twice.
  */
+#include <stdio.h>
+
 #include "base/log.h"
 #include "store/redis/redis_internal.h"
 
@@ -25,6 +27,8 @@ static void mail_read(void *arg, int err, const redisReply *reply)
     if (reply->type != REDIS_REPLY_ARRAY)
         return;
     store->mail.read = reply->elements;
+    if (reply->elements > 0 && reply->element[0]->type == REDIS_REPLY_STRING)
+        snprintf(store->mail.first, sizeof(store->mail.first), "%s", reply->element[0]->str);
     for (size_t i = 0; i < reply->elements && store->on_over; i++) {
         if (reply->element[i]->type == REDIS_REPLY_STRING)
             store->on_over(store->on_over_arg, reply->element[i]->str);
@@ -35,9 +39,10 @@ static int mail_ask(struct redis_store *store, struct arena *arena)
 {
     struct args args;
 
-    args_begin_with(&args, store, store->tiers, arena, 2);
+    args_begin_with(&args, store, store->tiers, arena, 3);
     args_add_text(&args, store->mail.carrier);
     args_add_u64(&args, store->mail.read);
+    args_add_text(&args, store->mail.first);
     return args.failed ? -ENOMEM
                        : redis_link_call(store->link, redis_script("mail"), store->key, args.items,
                                          args.count, mail_read, store);

@@ -182,13 +182,17 @@ def test_a_call_whose_record_was_lost_keeps_its_stream_and_its_pod(site):
     wait_free(routers[0])
 
 
-def test_carriers_take_their_pods_again_when_redis_has_lost_everything(redis_server, site):
+@pytest.mark.parametrize("how", ["emptied", "restarted"])
+def test_carriers_take_their_pods_again_when_redis_has_lost_everything(redis_server, site, how):
     """As soon as the pods are registered again, and not with the next renewal: the lease is long."""
-    talkers, routers, _ = site(pods=2, LEASE_TTL="10m", RECONCILE_INTERVAL="2s")
+    talkers, routers, client = site(pods=2, LEASE_TTL="10m", RECONCILE_INTERVAL="2s")
     answers = {call_sid: routers[0].allocate(call_sid) for call_sid in ("CA1", "CA2")}
     streams = [talkers.open(routers[i], answer) for i, answer in enumerate(answers.values())]
-    redis_server.kill()
-    redis_server.start()
+    if how == "emptied":
+        client.flushall()
+    else:
+        redis_server.kill()
+        redis_server.start()
     expected = {call_sid: answer["pod_name"] for call_sid, answer in answers.items()}
     wait_until(lambda: calls_of(routers[0]) == expected, "their carriers bring them back")
     assert routers[1].post("/api/v1/allocate", {"call_sid": "new"}).status_code == 503

@@ -16,6 +16,14 @@ enum {
     MAIL_IDLE_LOOKS = 240, /* without a word from the carrier: it has nothing to carry any more */
 };
 
+static void mail_tell(const struct redis_store *store, redisReply *const *notes, size_t count)
+{
+    for (size_t i = 0; i < count && store->on_over; i++) {
+        if (notes[i]->type == REDIS_REPLY_STRING)
+            store->on_over(store->on_over_arg, notes[i]->str);
+    }
+}
+
 static void mail_read(void *arg, int err, const redisReply *reply)
 {
     struct redis_store *store = arg;
@@ -24,15 +32,16 @@ static void mail_read(void *arg, int err, const redisReply *reply)
     if (err)
         return;
     store->mail.read = 0;
-    if (reply->type != REDIS_REPLY_ARRAY)
+    if (reply->type != REDIS_REPLY_ARRAY || reply->elements == 0)
         return;
-    store->mail.read = reply->elements;
-    if (reply->elements > 0 && reply->element[0]->type == REDIS_REPLY_STRING)
-        snprintf(store->mail.first, sizeof(store->mail.first), "%s", reply->element[0]->str);
-    for (size_t i = 0; i < reply->elements && store->on_over; i++) {
-        if (reply->element[i]->type == REDIS_REPLY_STRING)
-            store->on_over(store->on_over_arg, reply->element[i]->str);
-    }
+    store->mail.read = reply->elements - 1;
+    if (store->mail.read > 0 && reply->element[1]->type == REDIS_REPLY_STRING)
+        snprintf(store->mail.first, sizeof(store->mail.first), "%s", reply->element[1]->str);
+    mail_tell(store, reply->element + 1, store->mail.read);
+    /* Somebody has emptied it: as after an outage, what is carried must be said again. */
+    if (reply->element[0]->type == REDIS_REPLY_INTEGER && reply->element[0]->integer == 0 &&
+        store->store.on_back)
+        store->store.on_back(store->store.on_back_arg);
 }
 
 static int mail_ask(struct redis_store *store, struct arena *arena)

@@ -10,6 +10,7 @@ enum {
     CALL_ARENA_MAX = 64 * 1024,
     RENEW_ARENA_MAX = 4 * 1024 * 1024,
     RENEW_RETRY_MS = 2000,
+    UNKNOWN_RETRY_MS = 500, /* until then another call can get the pod */
     RELEASE_RETRY_MS = 2000,
     RELEASE_PATIENCE_MS = 10 * 60 * 1000, /* at least: after an outage leases last longer than they say */
 };
@@ -34,7 +35,7 @@ struct held_call {
     bool was_open;          /* here, or elsewhere before */
     bool is_in_store;       /* the store may know that we carry it */
     bool is_over;           /* its connections are being closed */
-    bool is_unknown;        /* to the store; said once */
+    bool is_unknown;        /* to the store, when it was last asked */
     bool has_come_back;     /* while the store was being asked */
     bool was_carried;       /* by another router, when we were to release it */
     uint64_t expires_at_ms; /* when its last connection had closed; 0: not known yet */
@@ -57,6 +58,7 @@ struct calls {
     struct list waiting; /* in the order of their deadlines */
     uv_timer_t wait_timer;
     uv_timer_t renew_timer;
+    uv_timer_t unknown_timer;
     struct ask renew_ask;
     struct arena renew_arena;
     size_t renewing; /* how many calls; 0: the store is not being asked */
@@ -99,11 +101,47 @@ static void calls_note_unknown(struct calls *calls, const char *call_sid)
 {
     struct held_call *call = calls_find(calls, call_sid);
 
-    /* The store has lost its pod as well: when that is there again the next renewal brings the call back. */
-    if (!call || call->is_unknown || call->open == 0)
+    /* The store has lost its pod as well: when that is there again a renewal brings the call back. */
+    if (!call || call->open == 0)
         return;
+    if (!call->is_unknown)
+        log_warn("a call with an open connection is not in the store", log_str("call_sid", call_sid));
     call->is_unknown = true;
-    log_warn("a call with an open connection is not in the store", log_str("call_sid", call_sid));
+}
+
+static void calls_note_known(struct calls *calls, const struct name_array *names)
+{
+    for (size_t i = 0; i < names->count; i++) {
+        struct held_call *call = calls_find(calls, names->names[i]);
+
+        if (call)
+            call->is_unknown = false;
+    }
+}
+
+static void calls_renew_unknown(uv_timer_t *timer)
+{
+    struct calls *calls = timer->data;
+
+    LIST_FOR_EACH (link, &calls->open) {
+        struct held_call *call = LIST_ENTRY(link, struct held_call, link);
+
+        if (!call->is_unknown)
+            continue;
+        list_remove(&call->due_link);
+        list_append(&calls->due, &call->due_link);
+    }
+    calls_renew_due(calls);
+}
+
+/*
+ * After the store has lost everything, its pods come back as free ones: those that have a connection must be
+ * taken again at once, not a third of a lease later.
+ */
+static void calls_await_known(struct calls *calls)
+{
+    if (!calls->is_stopping)
+        (void)uv_timer_start(&calls->unknown_timer, calls_renew_unknown, UNKNOWN_RETRY_MS, 0);
 }
 
 static void call_set_over(struct held_call *call, const char *reason)
@@ -152,6 +190,10 @@ static void calls_renewed(void *arg, int err, const struct result *result)
     if (err == 0 && result->outcome == OUTCOME_OK) {
         for (size_t i = 0; i < result->renew.unknown.count; i++)
             calls_note_unknown(calls, result->renew.unknown.names[i]);
+        if (result->renew.unknown.count > 0)
+            calls_await_known(calls);
+        calls_note_known(calls, &result->renew.renewed);
+        calls_note_known(calls, &result->renew.adopted);
         calls_note_adopted(result);
         calls_note_over(calls, &result->renew.over, "it was ended elsewhere");
         calls_note_over(calls, &result->renew.conflicts,
@@ -570,9 +612,11 @@ int calls_new(uv_loop_t *loop, const struct calls_settings *settings, const stru
     arena_init(&calls->renew_arena, RENEW_ARENA_MAX);
     (void)uv_timer_init(loop, &calls->wait_timer);
     (void)uv_timer_init(loop, &calls->renew_timer);
+    (void)uv_timer_init(loop, &calls->unknown_timer);
     calls->wait_timer.data = calls;
     calls->renew_timer.data = calls;
-    calls->handles = 2;
+    calls->unknown_timer.data = calls;
+    calls->handles = 3;
     calls->carrier = settings->carrier;
     calls_await_renewal(calls, settings->lease_ttl_ms / 3);
     *ret_calls = calls;
@@ -600,6 +644,7 @@ static void calls_go_if_stopped(struct calls *calls)
         return;
     uv_close((uv_handle_t *)&calls->wait_timer, calls_handle_closed);
     uv_close((uv_handle_t *)&calls->renew_timer, calls_handle_closed);
+    uv_close((uv_handle_t *)&calls->unknown_timer, calls_handle_closed);
 }
 
 void calls_leave(struct calls *calls)
@@ -615,6 +660,7 @@ void calls_stop(struct calls *calls, void (*stopped)(void *arg), void *arg)
     calls->stopped_arg = arg;
     (void)uv_timer_stop(&calls->wait_timer);
     (void)uv_timer_stop(&calls->renew_timer);
+    (void)uv_timer_stop(&calls->unknown_timer);
     while (!list_is_empty(&calls->waiting))
         call_go_on(LIST_ENTRY(calls->waiting.next, struct held_call, link));
     calls_go_if_stopped(calls);

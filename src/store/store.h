@@ -45,8 +45,8 @@ void store_on_ended(struct store *store, call_ended_fn fn, void *arg);
 void store_on_over(struct store *store, call_over_fn fn, void *arg);
 
 /*
- * The store can be asked again after it was out of reach: it may have lost what it was told last. What `fn`
- * asks for is asked before everything else that waits. Never inside a call of this header.
+ * The store can be asked again after it was out of reach, or was emptied: it may have lost what it was told
+ * last. What `fn` asks for is asked before everything else that waits. Never inside a call of this header.
  */
 typedef void (*store_back_fn)(void *arg);
 void store_on_back(struct store *store, store_back_fn fn, void *arg);

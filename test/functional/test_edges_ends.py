@@ -145,6 +145,17 @@ def test_a_released_call_loses_its_stream(site, where):
     assert releasing.post("/api/v1/release", {"call_sid": "CA1"}).status_code == 404
 
 
+def test_a_note_is_read_also_if_those_before_it_are_gone_already(site):
+    """As after a failover, or when the answer to the look that took them out was lost."""
+    talkers, routers, client = site(pods=2, LEASE_TTL="10m")
+    streams = {call_sid: talkers.open(routers[0], routers[0].allocate(call_sid)) for call_sid in ("CA1", "CA2")}
+    carrier = client.hget("voice:call:CA1", "carriers").split(",")[0]
+    routers[1].release("CA1")
+    assert streams["CA1"].closed.wait(PATIENCE_S), "the stream outlives its call"
+    client.pipeline().delete(f"voice:mail:{carrier}").rpush(f"voice:mail:{carrier}", "CA2").execute()
+    assert streams["CA2"].closed.wait(PATIENCE_S), "the note was taken for one that was read"
+
+
 def test_a_released_call_loses_its_stream_with_the_embedded_store(start_router, start_talkers):
     talkers = start_talkers()
     router = start_router({**talkers.env, **ENV, "LEASE_TTL": "10m"})
@@ -166,6 +177,26 @@ def test_a_call_whose_record_was_lost_keeps_its_stream_and_its_pod(site):
         wait_swept(*routers)
         assert routers[1].post("/api/v1/allocate", {"call_sid": "new"}).status_code == 503
         assert all(stream.wait_echo() for stream in streams)
+    for stream in streams:
+        stream.close()
+    wait_free(routers[0])
+
+
+@pytest.mark.parametrize("how", ["emptied", "restarted"])
+def test_carriers_take_their_pods_again_when_redis_has_lost_everything(redis_server, site, how):
+    """As soon as the pods are registered again, and not with the next renewal: the lease is long."""
+    talkers, routers, client = site(pods=2, LEASE_TTL="10m", RECONCILE_INTERVAL="2s")
+    answers = {call_sid: routers[0].allocate(call_sid) for call_sid in ("CA1", "CA2")}
+    streams = [talkers.open(routers[i], answer) for i, answer in enumerate(answers.values())]
+    if how == "emptied":
+        client.flushall()
+    else:
+        redis_server.kill()
+        redis_server.start()
+    expected = {call_sid: answer["pod_name"] for call_sid, answer in answers.items()}
+    wait_until(lambda: calls_of(routers[0]) == expected, "their carriers bring them back")
+    assert routers[1].post("/api/v1/allocate", {"call_sid": "new"}).status_code == 503
+    assert all(stream.wait_echo() for stream in streams)
     for stream in streams:
         stream.close()
     wait_free(routers[0])

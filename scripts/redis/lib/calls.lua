@@ -36,10 +36,16 @@ local function call_record(call_sid)
   return rc('HMGET', P .. 'call:' .. call_sid, 'pod_name', 'source_pool', 'merchant_id', 'provider', 'allocated_at')
 end
 
+-- On a shared pod of the first implementation only the newest call has a lease: there, until import.lua has been by, the
+-- record of a call counts.
+local function records_count(pod)
+  local tier = rc('EXISTS', P .. 'calls:imported') == 0 and rc('GET', P .. 'pod:tier:' .. pod)
+  return tier and (tier_max(tier) or 0) > 0
+end
+
 -- When its lease ends; 0 if it has no claim on the pod. The list of all calls says it. Where that was deleted by
 -- hand, or the call is one of the first implementation, which kept no list: the pod's list, or the key of the lease
--- if that is the call's own. On a shared pod only the newest call has one: there, until import.lua has been by, the
--- record counts.
+-- if that is the call's own, or the record.
 local function call_expiry(call_sid, pod)
   local expiry = rc('ZSCORE', P .. 'calls:active', call_sid) or rc('ZSCORE', P .. 'pod:calls:' .. pod, call_sid)
   if expiry then
@@ -47,8 +53,7 @@ local function call_expiry(call_sid, pod)
   end
   local key = P .. 'lease:' .. pod
   if rc('GET', key) ~= call_sid then
-    local tier = rc('EXISTS', P .. 'calls:imported') == 0 and rc('GET', P .. 'pod:tier:' .. pod)
-    if not tier or (tier_max(tier) or 0) == 0 then
+    if not records_count(pod) then
       return 0
     end
     key = P .. 'call:' .. call_sid
@@ -97,8 +102,8 @@ local function call_has_slot(call_sid, pod)
   if pod_lease(pod) == call_sid or rc('ZSCORE', P .. 'pod:calls:' .. pod, call_sid) then
     return true
   end
-  -- A call of the first implementation on a shared pod has none until import.lua has been by.
-  return not rc('ZSCORE', P .. 'calls:active', call_sid) and call_expiry(call_sid, pod) > 0
+  -- A call of the first implementation has none until import.lua has been by, also if it was renewed since.
+  return records_count(pod)
 end
 
 -- Which routers carry a call is in its record, one name after the other with commas between them. A router that has died does

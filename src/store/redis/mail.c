@@ -6,6 +6,8 @@
  * it has read is taken out by the next look, so that an answer that is lost is read again. It may be told
  * twice.
  */
+#include <stdio.h>
+
 #include "base/log.h"
 #include "store/redis/redis_internal.h"
 
@@ -13,6 +15,14 @@ enum {
     MAIL_LOOK_MS = 250,
     MAIL_IDLE_LOOKS = 240, /* without a word from the carrier: it has nothing to carry any more */
 };
+
+static void mail_tell(const struct redis_store *store, redisReply *const *notes, size_t count)
+{
+    for (size_t i = 0; i < count && store->on_over; i++) {
+        if (notes[i]->type == REDIS_REPLY_STRING)
+            store->on_over(store->on_over_arg, notes[i]->str);
+    }
+}
 
 static void mail_read(void *arg, int err, const redisReply *reply)
 {
@@ -22,22 +32,26 @@ static void mail_read(void *arg, int err, const redisReply *reply)
     if (err)
         return;
     store->mail.read = 0;
-    if (reply->type != REDIS_REPLY_ARRAY)
+    if (reply->type != REDIS_REPLY_ARRAY || reply->elements == 0)
         return;
-    store->mail.read = reply->elements;
-    for (size_t i = 0; i < reply->elements && store->on_over; i++) {
-        if (reply->element[i]->type == REDIS_REPLY_STRING)
-            store->on_over(store->on_over_arg, reply->element[i]->str);
-    }
+    store->mail.read = reply->elements - 1;
+    if (store->mail.read > 0 && reply->element[1]->type == REDIS_REPLY_STRING)
+        snprintf(store->mail.first, sizeof(store->mail.first), "%s", reply->element[1]->str);
+    mail_tell(store, reply->element + 1, store->mail.read);
+    /* Somebody has emptied it: as after an outage, what is carried must be said again. */
+    if (reply->element[0]->type == REDIS_REPLY_INTEGER && reply->element[0]->integer == 0 &&
+        store->store.on_back)
+        store->store.on_back(store->store.on_back_arg);
 }
 
 static int mail_ask(struct redis_store *store, struct arena *arena)
 {
     struct args args;
 
-    args_begin_with(&args, store, store->tiers, arena, 2);
+    args_begin_with(&args, store, store->tiers, arena, 3);
     args_add_text(&args, store->mail.carrier);
     args_add_u64(&args, store->mail.read);
+    args_add_text(&args, store->mail.first);
     return args.failed ? -ENOMEM
                        : redis_link_call(store->link, redis_script("mail"), store->key, args.items,
                                          args.count, mail_read, store);

@@ -89,8 +89,9 @@ struct redis_store {
     struct {
         uv_timer_t timer;
         char carrier[CARRIER_MAX + 1];
-        uint64_t read;       /* notes that were read, and not yet taken out */
-        uint64_t looks_left; /* unless the carrier says something */
+        uint64_t read;                /* notes that were read, and not yet taken out */
+        char first[CALL_SID_MAX + 1]; /* of these */
+        uint64_t looks_left;          /* unless the carrier says something */
         bool is_asking;
     } mail;
     call_over_fn on_over;

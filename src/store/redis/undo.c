@@ -54,6 +54,8 @@ static void undo_answered(const struct redis_store *store, const struct undo *un
                  log_str("call_sid", undo->call_sid), log_str("pod", reply->element[1]->str));
 }
 
+static void undo_look(uv_timer_t *timer);
+
 static void undo_batch_answered(void *arg, int err, const redisReply *reply)
 {
     struct undo_batch *batch = arg;
@@ -78,6 +80,8 @@ static void undo_batch_answered(void *arg, int err, const redisReply *reply)
         undo_forget(undo);
     }
     free(batch);
+    if (!err && !store->is_closing)
+        undo_look(&store->undo.timer); /* there may be thousands: the next ones follow at once */
 }
 
 /* Takes those that are due; they come nearly in the order of their deadlines. */

@@ -271,14 +271,22 @@ static void call_wait(struct held_call *call, uint64_t delay_ms)
     calls_await_first(calls);
 }
 
+/* It was never connected, or it is over: the store hears that we do not carry it, and it is not ours to end.
+ */
+static bool call_is_not_ours(const struct held_call *call)
+{
+    return call->is_over || !call->was_open;
+}
+
 static void call_try_again(struct held_call *call, int err)
 {
     call->tries++;
     /* Until the lease has ended the call, whatever the store says then. */
     if (call->calls->is_stopping ||
         call->tries * RELEASE_RETRY_MS > max_u64(call->calls->settings.lease_ttl_ms, RELEASE_PATIENCE_MS)) {
-        log_warn("a call whose connection has closed cannot be released: its lease will end it",
-                 log_str("call_sid", call->call_sid), log_str("error", strerror(-err)));
+        if (!call_is_not_ours(call))
+            log_warn("a call whose connection has closed cannot be released: its lease will end it",
+                     log_str("call_sid", call->call_sid), log_str("error", strerror(-err)));
         call_forget(call);
         return;
     }
@@ -326,6 +334,8 @@ static int call_ask(struct held_call *call, const struct command *command, store
 
 static void call_look(struct held_call *call);
 
+static void call_unhold(struct held_call *call);
+
 /* The store was asked while the call came back. True: it is dealt with. */
 static bool call_has_come_back(struct held_call *call)
 {
@@ -361,7 +371,9 @@ static void call_leave(struct held_call *call)
 static void call_go_on(struct held_call *call)
 {
     list_remove(&call->link);
-    if (call->expires_at_ms > 0)
+    if (call_is_not_ours(call))
+        call_unhold(call);
+    else if (call->expires_at_ms > 0)
         call_leave(call);
     else
         call_look(call); /* there was nothing to compare with yet */
@@ -418,13 +430,14 @@ static void calls_look_at_waiting(uv_timer_t *timer)
     calls_await_first(calls);
 }
 
-/* It was never connected, or it is over: it is not ours to end. */
-static void call_unheld(void *arg, int err UNUSED, const struct result *result UNUSED)
+static void call_unheld(void *arg, int err, const struct result *result UNUSED)
 {
     struct held_call *call = arg;
 
     if (call->holds > 0)
         call->phase = CALL_HELD; /* and the store has heard so after this */
+    else if (err < 0)
+        call_try_again(call, err); /* as long as it is taken for ours no other router can end it */
     else
         call_forget(call);
 }
@@ -433,10 +446,16 @@ static void call_unhold(struct held_call *call)
 {
     struct command command = {.type = COMMAND_LEAVE,
                               .leave = {.call_sid = call->call_sid, .carrier = call->calls->carrier}};
+    int err;
 
-    call->phase = CALL_UNHOLDING;
-    if (!call->is_in_store || call_ask(call, &command, call_unheld) < 0)
+    if (!call->is_in_store) {
         call_forget(call);
+        return;
+    }
+    call->phase = CALL_UNHOLDING;
+    err = call_ask(call, &command, call_unheld);
+    if (err < 0)
+        call_try_again(call, err);
 }
 
 /* Holding. */
@@ -489,9 +508,13 @@ int calls_hold(struct calls *calls, const char *call_sid, struct held_call **ret
 
 struct command calls_hold_command(struct held_call *call)
 {
-    call->is_in_store = true; /* from when it is asked: the answer may be lost */
     return (struct command){.type = COMMAND_HOLD,
                             .hold = {.call_sid = call->call_sid, .carrier = call->calls->carrier}};
+}
+
+void calls_hold_asked(struct held_call *call)
+{
+    call->is_in_store = true; /* whatever the answer: it may be lost */
 }
 
 void calls_moved(struct held_call *call, const char *pod)
@@ -537,7 +560,7 @@ void calls_drop(struct held_call *call, bool was_open)
         return; /* the answer that is under way goes on from here */
     if (call->calls->is_leaving)
         call_forget(call);
-    else if (call->is_over || !call->was_open)
+    else if (call_is_not_ours(call))
         call_unhold(call);
     else
         call_look(call);

@@ -48,8 +48,9 @@ size_t calls_count(const struct calls *calls);
  */
 int calls_hold(struct calls *calls, const char *call_sid, struct held_call **ret_call) MUST_CHECK;
 
-/* The command that tells the store; valid as long as the call is held. */
+/* The command that tells the store; valid as long as the call is held. And it is on its way. */
 struct command calls_hold_command(struct held_call *call);
+void calls_hold_asked(struct held_call *call);
 
 /* The store knows that we carry it, and has said where the call is. */
 void calls_found(struct held_call *call, const char *pod, bool was_connected);

@@ -1,11 +1,13 @@
 """Several routers on one Redis carry the streams of the same calls: each call is released once, after the last of them."""
 
 import contextlib
+import threading
 import time
 
 import pytest
 from conftest import wait_until
 from streams import Agent, Stream
+from tcp_faults import FaultProxy
 
 SECRET = "the-first-secret-is-long-enough"
 CARRIER_TTL_S = 30
@@ -20,14 +22,14 @@ class Replicas:
         env = {
             "STATIC_PODS": f"agent-0=127.0.0.1:{self.agent.port}",
             "TIER_CONFIG": '{"standard":{"type":"exclusive","target":1}}',
-            "REDIS_URL": redis_server.url,
             "GATEWAY_SECRET": SECRET,
             "GATEWAY_RELEASE_GRACE": "300ms",
             "CLEANUP_INTERVAL": "100ms",
             "LEADER_ELECTION_ENABLED": "false",
             **env,
         }
-        self.a, self.b = (start_router(env) for _ in range(2))
+        self.proxy = FaultProxy(redis_server)  # between the first router and Redis
+        self.a, self.b = (start_router({**env, "REDIS_URL": url}) for url in (self.proxy.url, redis_server.url))
 
     def place(self, call_sid):
         url = self.a.allocate(call_sid)["ws_url"]
@@ -53,6 +55,7 @@ def replicas(redis_server, start_router):
         def start(**env):
             world = Replicas(start_router, redis_server, **env)
             stack.callback(world.agent.close)
+            stack.callback(world.proxy.close)
             return world
 
         yield start
@@ -101,6 +104,26 @@ def test_a_router_that_died_does_not_keep_the_call_of_another(replicas):
     for key in world.redis.scan_iter("voice:carrier:*"):  # what CARRIER_TTL_S do as well
         world.redis.delete(key)
     wait_until(lambda: not world.has("CA1"), "the call is released")
+
+
+def test_a_router_whose_hold_was_not_answered_does_not_keep_the_call_of_another(replicas):
+    world = replicas()
+    world.open(world.a, world.place("CA0")).close()  # from now on Redis knows the scripts
+    wait_until(lambda: not world.has("CA0"), "the first call is released")
+    path = world.place("CA1")
+    world.proxy.hold()
+    refused = []
+    opening = threading.Thread(target=lambda: refused.append(Stream(world.a.port, path).status))
+    opening.start()
+    wait_until(lambda: world.proxy.is_waiting(b"CA1"), "it is on its way")
+    world.proxy.cut()
+    opening.join()
+    world.proxy.release()
+    assert refused == [503]
+    back = world.open(world.b, path)
+    back.close()
+    wait_until(lambda: not world.has("CA1"), "the call is released")
+    assert world.b.log_lines("call released")
 
 
 def test_a_router_says_every_now_and_then_that_it_is_there_whether_or_not_it_carries_anything(replicas):

@@ -25,8 +25,9 @@ enum call_phase {
 struct held_call {
     struct calls *calls;
     struct map_node node;
-    struct list link;     /* among those that are open, or those that wait */
-    struct list due_link; /* to be renewed */
+    struct list link;       /* among those that are open, or those that wait */
+    struct list due_link;   /* to be renewed */
+    struct list renew_link; /* being renewed */
     enum call_phase phase;
     unsigned holds;
     unsigned open;
@@ -36,6 +37,7 @@ struct held_call {
     bool is_over;           /* its connections are being closed */
     bool is_unknown;        /* to the store; said once */
     bool has_come_back;     /* while the store was being asked */
+    bool awaits_renewal;    /* looking, but not asked for yet */
     bool was_carried;       /* by another router, when we were to release it */
     uint64_t expires_at_ms; /* when its last connection had closed; 0: not known yet */
     uint64_t deadline_ms;   /* uv_now */
@@ -54,6 +56,7 @@ struct calls {
     struct map by_sid;
     struct list open;
     struct list due;
+    struct list being_renewed;
     struct list waiting; /* in the order of their deadlines */
     uv_timer_t wait_timer;
     uv_timer_t renew_timer;
@@ -76,6 +79,7 @@ static void call_forget(struct held_call *call)
     assert(call->holds == 0);
     list_remove(&call->link);
     list_remove(&call->due_link);
+    list_remove(&call->renew_link);
     map_remove(&calls->by_sid, &call->node);
     arena_release(&call->arena);
     free(call);
@@ -145,6 +149,21 @@ static void calls_note_adopted(const struct result *result)
                  log_str("call_sid", result->renew.adopted.names[i]));
 }
 
+static void call_go_on_looking(struct held_call *call);
+
+static void calls_end_renewal(struct calls *calls)
+{
+    calls->renewing = 0;
+    arena_reset(&calls->renew_arena);
+    while (!list_is_empty(&calls->being_renewed)) {
+        struct held_call *call = LIST_ENTRY(calls->being_renewed.next, struct held_call, renew_link);
+
+        list_remove(&call->renew_link);
+        if (call->awaits_renewal)
+            call_go_on_looking(call);
+    }
+}
+
 static void calls_renewed(void *arg, int err, const struct result *result)
 {
     struct calls *calls = arg;
@@ -162,8 +181,7 @@ static void calls_renewed(void *arg, int err, const struct result *result)
                  log_str("error", err < 0 ? strerror(-err) : result->error));
         calls_await_renewal(calls, min_u64(RENEW_RETRY_MS, calls->settings.lease_ttl_ms / 3));
     }
-    calls->renewing = 0;
-    arena_reset(&calls->renew_arena);
+    calls_end_renewal(calls);
     calls_renew_due(calls);
     calls_go_if_stopped(calls);
 }
@@ -189,6 +207,7 @@ static void calls_renew_due(struct calls *calls)
         if (!sids[count] || !pods[count])
             break;
         list_remove(&call->due_link);
+        list_append(&calls->being_renewed, &call->renew_link);
         count++;
     }
     if (count > 0) {
@@ -202,7 +221,7 @@ static void calls_renew_due(struct calls *calls)
         calls->renewing = count;
         return;
     }
-    arena_reset(&calls->renew_arena);
+    calls_end_renewal(calls);
     log_warn("leases of calls with open connections cannot be renewed", log_num("calls", (int64_t)count),
              log_str("error", strerror(err < 0 ? -err : ENOMEM)));
     calls_await_renewal(calls, min_u64(RENEW_RETRY_MS, calls->settings.lease_ttl_ms / 3));
@@ -402,17 +421,31 @@ static void call_looked(void *arg, int err, const struct result *result)
     call_await_return(call, err);
 }
 
-static void call_look(struct held_call *call)
+static void call_ask_look(struct held_call *call)
 {
     struct command command = {.type = COMMAND_CALL, .call = {.call_sid = call->call_sid}};
-    int err;
+    int err = call_ask(call, &command, call_looked);
 
+    if (err < 0)
+        call_await_return(call, err);
+}
+
+static void call_go_on_looking(struct held_call *call)
+{
+    call->awaits_renewal = false;
+    if (!call_has_come_back(call))
+        call_ask_look(call);
+}
+
+static void call_look(struct held_call *call)
+{
     call->phase = CALL_LOOKING;
     call->has_come_back = false;
     call->expires_at_ms = 0; /* until the store has said it there is nothing to compare with */
-    err = call_ask(call, &command, call_looked);
-    if (err < 0)
-        call_await_return(call, err);
+    /* Our own renewal, which a store may carry out in parts, must not be taken for somebody else's. */
+    call->awaits_renewal = !list_is_empty(&call->renew_link);
+    if (!call->awaits_renewal)
+        call_ask_look(call);
 }
 
 static void calls_look_at_waiting(uv_timer_t *timer)
@@ -487,6 +520,7 @@ int calls_hold(struct calls *calls, const char *call_sid, struct held_call **ret
         call->calls = calls;
         list_init(&call->link);
         list_init(&call->due_link);
+        list_init(&call->renew_link);
         arena_init(&call->arena, CALL_ARENA_MAX);
         assert(strlen(call_sid) <= CALL_SID_MAX);
         memcpy(call->call_sid, call_sid, strlen(call_sid) + 1);
@@ -589,6 +623,7 @@ int calls_new(uv_loop_t *loop, const struct calls_settings *settings, const stru
     map_init(&calls->by_sid);
     list_init(&calls->open);
     list_init(&calls->due);
+    list_init(&calls->being_renewed);
     list_init(&calls->waiting);
     arena_init(&calls->renew_arena, RENEW_ARENA_MAX);
     (void)uv_timer_init(loop, &calls->wait_timer);

@@ -138,3 +138,35 @@ def test_a_router_says_every_now_and_then_that_it_is_there_whether_or_not_it_car
     assert world.redis.zcard("voice:routers") == 2
     assert world.a.stop() == 0
     assert len(here()) == 1 and world.redis.zcard("voice:routers") == 1
+
+
+RENEWED_AT_ONCE = 100  # REDIS_RENEW_BATCH
+
+
+def test_a_router_does_not_take_its_own_renewal_for_somebody_elses(redis_server, start_router):
+    agent, proxy = Agent(), FaultProxy(redis_server)
+    pods = RENEWED_AT_ONCE + 1
+    env = {
+        "STATIC_PODS": ",".join(f"agent-{i}=127.0.0.1:{agent.port}" for i in range(pods)),
+        "TIER_CONFIG": f'{{"standard":{{"type":"exclusive","target":{pods}}}}}',
+        "REDIS_URL": proxy.url,
+        "REDIS_TIMEOUT": "20s",
+        "LEASE_TTL": "6s",  # they are renewed every 2 s
+        "GATEWAY_SECRET": SECRET,
+        "GATEWAY_RELEASE_GRACE": "300ms",
+    }
+    with contextlib.closing(agent), contextlib.closing(proxy):
+        router = start_router(env)
+        wait_until(lambda: router.get("/api/v1/status").json()["tiers"]["standard"]["available"] == pods, "all pods are there")
+        urls = [router.allocate(f"CA{i}")["ws_url"] for i in range(pods)]
+        streams = [Stream(router.port, url[url.index("/ws/") :]) for url in urls]
+        assert all(stream.status == 101 for stream in streams)
+        assert router.get("/api/v1/call/CA0").status_code == 200  # from now on Redis knows the script
+        proxy.hold()
+        wait_until(lambda: proxy.is_waiting(b"CA0"), "the first part of the renewal is on its way")
+        streams[-1].close()
+        wait_until(lambda: router.log_lines("connection closed"), "the last stream is closed")
+        proxy.release()
+        wait_until(lambda: router.get(f"/api/v1/call/CA{pods - 1}").status_code == 404, "the call has ended")
+        assert [line["call_sid"] for line in router.log_lines("call released")] == [f"CA{pods - 1}"]
+        assert all(stream.echoes() for stream in streams[:-1])

@@ -35,6 +35,8 @@ struct held_call {
     bool was_open;          /* here, or elsewhere before */
     bool is_in_store;       /* the store may know that we carry it */
     bool is_over;           /* its connections are being closed */
+    bool is_displaced;      /* why: it was not where we had it */
+    bool has_moved;         /* since the last renewal was sent */
     bool is_unknown;        /* to the store; said once */
     bool has_come_back;     /* while the store was being asked */
     bool awaits_renewal;    /* looking, but not asked for yet */
@@ -114,6 +116,7 @@ static void call_set_over(struct held_call *call, const char *reason)
 {
     struct calls *calls = call->calls;
 
+    call->is_displaced = false;
     if (call->is_over)
         return;
     call->is_over = true;
@@ -124,13 +127,31 @@ static void call_set_over(struct held_call *call, const char *reason)
     calls->settings.on_over(calls->settings.on_over_arg, call);
 }
 
-static void calls_note_over(struct calls *calls, const struct name_array *names, const char *reason)
+static void calls_note_over(struct calls *calls, const struct name_array *names)
 {
     for (size_t i = 0; i < names->count; i++) {
         struct held_call *call = calls_find(calls, names->names[i]);
 
         if (call)
-            call_set_over(call, reason);
+            call_set_over(call, "it was ended elsewhere");
+    }
+}
+
+static void calls_note_conflicts(struct calls *calls, const struct name_array *names)
+{
+    for (size_t i = 0; i < names->count; i++) {
+        struct held_call *call = calls_find(calls, names->names[i]);
+
+        if (call && call->has_moved && call->open > 0) {
+            /* It was asked for where it has been: the next renewal names the pod that it is on now. */
+            list_remove(&call->due_link);
+            list_append(&calls->due, &call->due_link);
+        } else if (call && !call->has_moved) {
+            bool has_ended = call->is_over && !call->is_displaced;
+
+            call_set_over(call, "another call has its slot, or it is on another pod");
+            call->is_displaced = !has_ended;
+        }
     }
 }
 
@@ -172,9 +193,8 @@ static void calls_renewed(void *arg, int err, const struct result *result)
         for (size_t i = 0; i < result->renew.unknown.count; i++)
             calls_note_unknown(calls, result->renew.unknown.names[i]);
         calls_note_adopted(result);
-        calls_note_over(calls, &result->renew.over, "it was ended elsewhere");
-        calls_note_over(calls, &result->renew.conflicts,
-                        "another call has its slot, or it is on another pod");
+        calls_note_over(calls, &result->renew.over);
+        calls_note_conflicts(calls, &result->renew.conflicts);
     } else {
         log_warn("leases of calls with open connections cannot be renewed",
                  log_num("calls", (int64_t)calls->renewing),
@@ -208,6 +228,7 @@ static void calls_renew_due(struct calls *calls)
             break;
         list_remove(&call->due_link);
         list_append(&calls->being_renewed, &call->renew_link);
+        call->has_moved = false;
         count++;
     }
     if (count > 0) {
@@ -530,8 +551,10 @@ int calls_hold(struct calls *calls, const char *call_sid, struct held_call **ret
         list_remove(&call->link);
         call->phase = CALL_HELD;
     }
-    if (call->holds == 0)
+    if (call->holds == 0) {
         call->is_over = false; /* if it still is, the store will say so */
+        call->is_displaced = false;
+    }
     call->has_come_back = true;
     call->was_carried = false;
     call->tries = 0;
@@ -554,6 +577,8 @@ void calls_hold_asked(struct held_call *call)
 void calls_moved(struct held_call *call, const char *pod)
 {
     assert(strlen(pod) <= POD_NAME_MAX);
+    if (strcmp(call->pod, pod) != 0)
+        call->has_moved = true;
     memcpy(call->pod, pod, strlen(pod) + 1);
 }
 
@@ -561,6 +586,11 @@ void calls_found(struct held_call *call, const char *pod, bool was_connected)
 {
     calls_moved(call, pod);
     call->was_open |= was_connected;
+    if (call->is_displaced) {
+        /* What was closed was somewhere else; here it may be opened. */
+        call->is_displaced = false;
+        call->is_over = false;
+    }
 }
 
 bool calls_is_over(const struct held_call *call)

@@ -23,7 +23,8 @@ struct calls_settings {
     uint64_t lease_ttl_ms;
     uint64_t release_grace_ms;
     const char *carrier; /* this router, among those that share the store; borrowed */
-    /* The call is over: its connections stand for nothing any more. Runs once for each call. */
+    /* The call is over: its connections stand for nothing any more. What is opened afterwards may be told
+     * anew. */
     void (*on_over)(void *arg, struct held_call *call);
     void *on_over_arg;
 };

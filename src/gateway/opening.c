@@ -341,6 +341,7 @@ static void opening_moved(void *arg, int err, const struct result *result)
                      log_num("aside_ms", GATEWAY_ASIDE_MS),
                      log_str("request_id", http_request_id(opening->request)));
         }
+        calls_moved(opening->call, result->move.call.pod);
         opening_ask_hold(opening); /* a move gives it the lease of a call that nobody is about to open */
         break;
     case OUTCOME_NO_PODS:

@@ -123,10 +123,10 @@ class FaultProxy:
         with self.lock:
             self.is_holding = True
 
-    def is_waiting(self, text):
-        """Is this among what is held back?"""
+    def waiting(self, text):
+        """How often this is in what is held back."""
         with self.lock:
-            return any(text in data for link in self.links.values() for _, data in link.held)
+            return sum(data.count(text) for link in set(self.links.values()) for _, data in link.held)
 
     def release(self):
         """Everything that was held back is delivered, whoever sent it."""

@@ -1,6 +1,7 @@
 """Several routers on one Redis carry the streams of the same calls: each call is released once, after the last of them."""
 
 import contextlib
+import socket
 import threading
 import time
 
@@ -115,7 +116,7 @@ def test_a_router_whose_hold_was_not_answered_does_not_keep_the_call_of_another(
     refused = []
     opening = threading.Thread(target=lambda: refused.append(Stream(world.a.port, path).status))
     opening.start()
-    wait_until(lambda: world.proxy.is_waiting(b"CA1"), "it is on its way")
+    wait_until(lambda: world.proxy.waiting(b"CA1"), "it is on its way")
     world.proxy.cut()
     opening.join()
     world.proxy.release()
@@ -163,10 +164,68 @@ def test_a_router_does_not_take_its_own_renewal_for_somebody_elses(redis_server,
         assert all(stream.status == 101 for stream in streams)
         assert router.get("/api/v1/call/CA0").status_code == 200  # from now on Redis knows the script
         proxy.hold()
-        wait_until(lambda: proxy.is_waiting(b"CA0"), "the first part of the renewal is on its way")
+        wait_until(lambda: proxy.waiting(b"CA0"), "the first part of the renewal is on its way")
         streams[-1].close()
         wait_until(lambda: router.log_lines("connection closed"), "the last stream is closed")
         proxy.release()
         wait_until(lambda: router.get(f"/api/v1/call/CA{pods - 1}").status_code == 404, "the call has ended")
         assert [line["call_sid"] for line in router.log_lines("call released")] == [f"CA{pods - 1}"]
         assert all(stream.echoes() for stream in streams[:-1])
+
+
+class DeafPort:
+    """Takes the place of an agent that has stopped: whoever connects hears nothing, not even a refusal."""
+
+    def __init__(self, port):
+        self.listener = socket.socket()
+        self.listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        self.listener.bind(("127.0.0.1", port))
+        self.listener.listen(0)
+        self.first = [socket.socket() for _ in range(4)]
+        for sock in self.first:
+            sock.setblocking(False)
+            with contextlib.suppress(BlockingIOError):
+                sock.connect(("127.0.0.1", port))
+
+    def close(self):
+        for sock in (*self.first, self.listener):
+            sock.close()
+
+
+def test_a_call_that_moves_while_it_is_renewed_may_be_opened(redis_server, start_router):
+    first, second, proxy = Agent(is_manual=True), Agent(), FaultProxy(redis_server)
+    env = {
+        "STATIC_PODS": f"agent-0=127.0.0.1:{first.port},agent-1=127.0.0.1:{second.port},agent-2=127.0.0.1:1",
+        "TIER_CONFIG": '{"standard":{"type":"exclusive","target":3}}',
+        "REDIS_URL": proxy.url,
+        "REDIS_TIMEOUT": "20s",
+        "LEASE_TTL": "6s",  # it is renewed every 2 s
+        "GATEWAY_SECRET": SECRET,
+        "GATEWAY_CONNECT_TIMEOUT": "500ms",
+        "GATEWAY_RELEASE_GRACE": "300ms",
+    }
+    with contextlib.closing(first), contextlib.closing(second), contextlib.closing(proxy):
+        router = start_router(env)
+        wait_until(lambda: router.get("/api/v1/status").json()["tiers"]["standard"]["available"] == 3, "all pods are there")
+        replies = [router.allocate(f"CA{i}") for i in range(3)]
+        path = {reply["pod_name"]: reply["ws_url"][reply["ws_url"].index("/ws/") :] for reply in replies}
+        call = {reply["pod_name"]: f"CA{i}" for i, reply in enumerate(replies)}
+        router.release(call["agent-1"])
+        Stream(router.port, path["agent-2"]).close()  # moves to agent-1, and from now on Redis knows the scripts
+        wait_until(lambda: router.get(f"/api/v1/call/{call['agent-2']}").status_code == 404, "the first call has ended")
+
+        gone = Stream(router.port, path["agent-0"])
+        gone.half_close()  # the client has gone, and the pod does not notice
+        first.stop()
+        with contextlib.closing(DeafPort(first.port)):
+            opened = []
+            back = threading.Thread(target=lambda: opened.append(Stream(router.port, path["agent-0"])))
+            back.start()
+            time.sleep(0.2)  # it is held, and agent-0 is being tried
+            proxy.hold()
+            wait_until(lambda: proxy.waiting(call["agent-0"].encode()) >= 2, "it is being moved, and renewed")
+            proxy.release()
+            back.join()
+            assert opened[0].status == 101, opened[0].head.data
+            assert opened[0].echoes()
+            assert not router.log_lines("call is over: its connections are closed")

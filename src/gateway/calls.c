@@ -163,6 +163,18 @@ void calls_ended(struct calls *calls, const char *call_sid)
         call_set_over(call, "it was released");
 }
 
+void calls_may_have_ended(struct calls *calls, const char *call_sid)
+{
+    struct held_call *call = calls_find(calls, call_sid);
+
+    /* What is being opened is renewed once it is open. */
+    if (!call || call->open == 0)
+        return;
+    list_remove(&call->due_link);
+    list_append(&calls->due, &call->due_link);
+    calls_renew_due(calls);
+}
+
 static void calls_note_adopted(const struct result *result)
 {
     for (size_t i = 0; i < result->renew.adopted.count; i++)
@@ -577,9 +589,12 @@ void calls_hold_asked(struct held_call *call)
 void calls_moved(struct held_call *call, const char *pod)
 {
     assert(strlen(pod) <= POD_NAME_MAX);
-    if (strcmp(call->pod, pod) != 0)
-        call->has_moved = true;
+    if (strcmp(call->pod, pod) == 0)
+        return;
     memcpy(call->pod, pod, strlen(pod) + 1);
+    call->has_moved = true;
+    if (call->open > 0)
+        call->calls->settings.on_moved(call->calls->settings.on_over_arg, call, call->pod);
 }
 
 void calls_found(struct held_call *call, const char *pod, bool was_connected)

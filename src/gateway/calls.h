@@ -26,7 +26,9 @@ struct calls_settings {
     /* The call is over: its connections stand for nothing any more. What is opened afterwards may be told
      * anew. */
     void (*on_over)(void *arg, struct held_call *call);
-    void *on_over_arg;
+    /* It is on this pod now: its connections to others stand for nothing any more. */
+    void (*on_moved)(void *arg, struct held_call *call, const char *pod);
+    void *on_over_arg; /* of both */
 };
 
 int calls_new(uv_loop_t *loop, const struct calls_settings *settings, const struct asker *asker,
@@ -68,8 +70,11 @@ void calls_opened(struct held_call *call);
 /* The connection has closed, or was never opened. A call that never had an open one is not released. */
 void calls_drop(struct held_call *call, bool was_open);
 
-/* The store says that the call was ended on purpose. */
+/* The store says that the call was ended on purpose, just now. */
 void calls_ended(struct calls *calls, const char *call_sid);
+
+/* The same some time ago: it may have begun anew meanwhile. The store is asked. */
+void calls_may_have_ended(struct calls *calls, const char *call_sid);
 
 /* The store was out of reach, and may have lost what it was told last: renews everything at once. */
 void calls_renew_now(struct calls *calls);

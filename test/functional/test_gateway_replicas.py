@@ -141,6 +141,23 @@ def test_a_router_says_every_now_and_then_that_it_is_there_whether_or_not_it_car
     assert len(here()) == 1 and world.redis.zcard("voice:routers") == 1
 
 
+@pytest.mark.parametrize("first", ("open", "closed"))
+def test_a_call_that_begins_anew_right_after_its_end_keeps_its_new_stream(replicas, first):
+    world = replicas(GATEWAY_RELEASE_GRACE="60s")
+    for number in range(5):
+        call_sid = f"CA{number}"
+        old = world.open(world.a, world.place(call_sid))
+        if first == "closed":
+            old.close()
+        assert world.a.release(call_sid)
+        new = world.open(world.a, world.place(call_sid))
+        time.sleep(0.6)  # more than it takes to hear of the release
+        assert new.echoes() and world.has(call_sid)
+        assert world.a.release(call_sid)
+        assert new.is_closed_by_other()
+        old.close()
+
+
 RENEWED_AT_ONCE = 100  # REDIS_RENEW_BATCH
 
 

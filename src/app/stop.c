@@ -6,6 +6,7 @@ enum {
     STOP_LOOK_MS = 10,
     STOP_LOOK_AT_STREAMS_MS = 100, /* they may take hours */
     STOP_LOG_MS = 30 * 1000,
+    STOP_HANDSHAKES_MS = 2000,
     STOP_RELEASE_MS = 2000, /* for the store to answer, after the grace of a call is over */
 };
 
@@ -127,12 +128,27 @@ static bool stop_is_settled(struct stop *stop)
     return !stop_awaits_calls(stop) && !stop_awaits_tls(stop);
 }
 
+/* Whoever has connected to the TLS port before it closed is answered as well; but first comes the handshake.
+ */
+static bool stop_awaits_handshakes(struct stop *stop)
+{
+    struct tls_server *tls = stop->parts.tls;
+
+    if (!tls || stop->is_hasty)
+        return false;
+    if (stop->handshakes_until_ms == 0) {
+        tls_server_leave(tls);
+        stop->handshakes_until_ms = stop_now(stop) + STOP_HANDSHAKES_MS;
+    }
+    return tls_server_handshakes(tls) > 0 && stop_now(stop) < stop->handshakes_until_ms;
+}
+
 static void stop_look(uv_timer_t *timer)
 {
     struct stop *stop = timer->data;
     bool has_requests, has_streams;
 
-    if (stop->phase == STOP_DELAY && stop_now(stop) < stop->delay_until_ms)
+    if (stop->phase == STOP_DELAY && (stop_now(stop) < stop->delay_until_ms || stop_awaits_handshakes(stop)))
         return;
     if (stop->phase == STOP_DELAY)
         stop_drain(stop);

@@ -43,10 +43,11 @@ struct stop {
     uv_timer_t timer;
     struct stop_parts parts;
     enum stop_phase phase;
-    bool is_hasty;           /* no delay, and streams get no longer than requests */
-    bool has_seen_others;    /* another router was alive since the signal */
-    bool is_cut;             /* requests took too long */
-    uint64_t delay_until_ms; /* all uv_now */
+    bool is_hasty;                /* no delay, and streams get no longer than requests */
+    bool has_seen_others;         /* another router was alive since the signal */
+    bool is_cut;                  /* requests took too long */
+    uint64_t delay_until_ms;      /* all uv_now */
+    uint64_t handshakes_until_ms; /* 0: the TLS port is open */
     uint64_t drain_since_ms;
     uint64_t requests_until_ms;
     uint64_t empty_since_ms; /* when the last connection had closed; 0: not yet */

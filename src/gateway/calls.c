@@ -26,8 +26,9 @@ enum call_phase {
 struct held_call {
     struct calls *calls;
     struct map_node node;
-    struct list link;     /* among those that are open, or those that wait */
-    struct list due_link; /* to be renewed */
+    struct list link;       /* among those that are open, or those that wait */
+    struct list due_link;   /* to be renewed */
+    struct list renew_link; /* being renewed */
     enum call_phase phase;
     unsigned holds;
     unsigned open;
@@ -35,8 +36,11 @@ struct held_call {
     bool was_open;          /* here, or elsewhere before */
     bool is_in_store;       /* the store may know that we carry it */
     bool is_over;           /* its connections are being closed */
+    bool is_displaced;      /* why: it was not where we had it */
+    bool has_moved;         /* since the last renewal was sent */
     bool is_unknown;        /* to the store, when it was last asked */
     bool has_come_back;     /* while the store was being asked */
+    bool awaits_renewal;    /* looking, but not asked for yet */
     bool was_carried;       /* by another router, when we were to release it */
     uint64_t expires_at_ms; /* when its last connection had closed; 0: not known yet */
     uint64_t deadline_ms;   /* uv_now */
@@ -55,6 +59,7 @@ struct calls {
     struct map by_sid;
     struct list open;
     struct list due;
+    struct list being_renewed;
     struct list waiting; /* in the order of their deadlines */
     uv_timer_t wait_timer;
     uv_timer_t renew_timer;
@@ -78,6 +83,7 @@ static void call_forget(struct held_call *call)
     assert(call->holds == 0);
     list_remove(&call->link);
     list_remove(&call->due_link);
+    list_remove(&call->renew_link);
     map_remove(&calls->by_sid, &call->node);
     arena_release(&call->arena);
     free(call);
@@ -148,6 +154,7 @@ static void call_set_over(struct held_call *call, const char *reason)
 {
     struct calls *calls = call->calls;
 
+    call->is_displaced = false;
     if (call->is_over)
         return;
     call->is_over = true;
@@ -158,13 +165,31 @@ static void call_set_over(struct held_call *call, const char *reason)
     calls->settings.on_over(calls->settings.on_over_arg, call);
 }
 
-static void calls_note_over(struct calls *calls, const struct name_array *names, const char *reason)
+static void calls_note_over(struct calls *calls, const struct name_array *names)
 {
     for (size_t i = 0; i < names->count; i++) {
         struct held_call *call = calls_find(calls, names->names[i]);
 
         if (call)
-            call_set_over(call, reason);
+            call_set_over(call, "it was ended elsewhere");
+    }
+}
+
+static void calls_note_conflicts(struct calls *calls, const struct name_array *names)
+{
+    for (size_t i = 0; i < names->count; i++) {
+        struct held_call *call = calls_find(calls, names->names[i]);
+
+        if (call && call->has_moved && call->open > 0) {
+            /* It was asked for where it has been: the next renewal names the pod that it is on now. */
+            list_remove(&call->due_link);
+            list_append(&calls->due, &call->due_link);
+        } else if (call && !call->has_moved) {
+            bool has_ended = call->is_over && !call->is_displaced;
+
+            call_set_over(call, "another call has its slot, or it is on another pod");
+            call->is_displaced = !has_ended;
+        }
     }
 }
 
@@ -176,11 +201,38 @@ void calls_ended(struct calls *calls, const char *call_sid)
         call_set_over(call, "it was released");
 }
 
+void calls_may_have_ended(struct calls *calls, const char *call_sid)
+{
+    struct held_call *call = calls_find(calls, call_sid);
+
+    /* What is being opened is renewed once it is open. */
+    if (!call || call->open == 0)
+        return;
+    list_remove(&call->due_link);
+    list_append(&calls->due, &call->due_link);
+    calls_renew_due(calls);
+}
+
 static void calls_note_adopted(const struct result *result)
 {
     for (size_t i = 0; i < result->renew.adopted.count; i++)
         log_warn("a call with an open connection was not in the store any more, and is again",
                  log_str("call_sid", result->renew.adopted.names[i]));
+}
+
+static void call_go_on_looking(struct held_call *call);
+
+static void calls_end_renewal(struct calls *calls)
+{
+    calls->renewing = 0;
+    arena_reset(&calls->renew_arena);
+    while (!list_is_empty(&calls->being_renewed)) {
+        struct held_call *call = LIST_ENTRY(calls->being_renewed.next, struct held_call, renew_link);
+
+        list_remove(&call->renew_link);
+        if (call->awaits_renewal)
+            call_go_on_looking(call);
+    }
 }
 
 static void calls_renewed(void *arg, int err, const struct result *result)
@@ -195,17 +247,15 @@ static void calls_renewed(void *arg, int err, const struct result *result)
         calls_note_known(calls, &result->renew.renewed);
         calls_note_known(calls, &result->renew.adopted);
         calls_note_adopted(result);
-        calls_note_over(calls, &result->renew.over, "it was ended elsewhere");
-        calls_note_over(calls, &result->renew.conflicts,
-                        "another call has its slot, or it is on another pod");
+        calls_note_over(calls, &result->renew.over);
+        calls_note_conflicts(calls, &result->renew.conflicts);
     } else {
         log_warn("leases of calls with open connections cannot be renewed",
                  log_num("calls", (int64_t)calls->renewing),
                  log_str("error", err < 0 ? strerror(-err) : result->error));
         calls_await_renewal(calls, min_u64(RENEW_RETRY_MS, calls->settings.lease_ttl_ms / 3));
     }
-    calls->renewing = 0;
-    arena_reset(&calls->renew_arena);
+    calls_end_renewal(calls);
     calls_renew_due(calls);
     calls_go_if_stopped(calls);
 }
@@ -231,6 +281,8 @@ static void calls_renew_due(struct calls *calls)
         if (!sids[count] || !pods[count])
             break;
         list_remove(&call->due_link);
+        list_append(&calls->being_renewed, &call->renew_link);
+        call->has_moved = false;
         count++;
     }
     if (count > 0) {
@@ -244,7 +296,7 @@ static void calls_renew_due(struct calls *calls)
         calls->renewing = count;
         return;
     }
-    arena_reset(&calls->renew_arena);
+    calls_end_renewal(calls);
     log_warn("leases of calls with open connections cannot be renewed", log_num("calls", (int64_t)count),
              log_str("error", strerror(err < 0 ? -err : ENOMEM)));
     calls_await_renewal(calls, min_u64(RENEW_RETRY_MS, calls->settings.lease_ttl_ms / 3));
@@ -313,14 +365,22 @@ static void call_wait(struct held_call *call, uint64_t delay_ms)
     calls_await_first(calls);
 }
 
+/* It was never connected, or it is over: the store hears that we do not carry it, and it is not ours to end.
+ */
+static bool call_is_not_ours(const struct held_call *call)
+{
+    return call->is_over || !call->was_open;
+}
+
 static void call_try_again(struct held_call *call, int err)
 {
     call->tries++;
     /* Until the lease has ended the call, whatever the store says then. */
     if (call->calls->is_stopping ||
         call->tries * RELEASE_RETRY_MS > max_u64(call->calls->settings.lease_ttl_ms, RELEASE_PATIENCE_MS)) {
-        log_warn("a call whose connection has closed cannot be released: its lease will end it",
-                 log_str("call_sid", call->call_sid), log_str("error", strerror(-err)));
+        if (!call_is_not_ours(call))
+            log_warn("a call whose connection has closed cannot be released: its lease will end it",
+                     log_str("call_sid", call->call_sid), log_str("error", strerror(-err)));
         call_forget(call);
         return;
     }
@@ -368,6 +428,8 @@ static int call_ask(struct held_call *call, const struct command *command, store
 
 static void call_look(struct held_call *call);
 
+static void call_unhold(struct held_call *call);
+
 /* The store was asked while the call came back. True: it is dealt with. */
 static bool call_has_come_back(struct held_call *call)
 {
@@ -403,7 +465,9 @@ static void call_leave(struct held_call *call)
 static void call_go_on(struct held_call *call)
 {
     list_remove(&call->link);
-    if (call->expires_at_ms > 0)
+    if (call_is_not_ours(call))
+        call_unhold(call);
+    else if (call->expires_at_ms > 0)
         call_leave(call);
     else
         call_look(call); /* there was nothing to compare with yet */
@@ -432,17 +496,31 @@ static void call_looked(void *arg, int err, const struct result *result)
     call_await_return(call, err);
 }
 
-static void call_look(struct held_call *call)
+static void call_ask_look(struct held_call *call)
 {
     struct command command = {.type = COMMAND_CALL, .call = {.call_sid = call->call_sid}};
-    int err;
+    int err = call_ask(call, &command, call_looked);
 
+    if (err < 0)
+        call_await_return(call, err);
+}
+
+static void call_go_on_looking(struct held_call *call)
+{
+    call->awaits_renewal = false;
+    if (!call_has_come_back(call))
+        call_ask_look(call);
+}
+
+static void call_look(struct held_call *call)
+{
     call->phase = CALL_LOOKING;
     call->has_come_back = false;
     call->expires_at_ms = 0; /* until the store has said it there is nothing to compare with */
-    err = call_ask(call, &command, call_looked);
-    if (err < 0)
-        call_await_return(call, err);
+    /* Our own renewal, which a store may carry out in parts, must not be taken for somebody else's. */
+    call->awaits_renewal = !list_is_empty(&call->renew_link);
+    if (!call->awaits_renewal)
+        call_ask_look(call);
 }
 
 static void calls_look_at_waiting(uv_timer_t *timer)
@@ -460,13 +538,14 @@ static void calls_look_at_waiting(uv_timer_t *timer)
     calls_await_first(calls);
 }
 
-/* It was never connected, or it is over: it is not ours to end. */
-static void call_unheld(void *arg, int err UNUSED, const struct result *result UNUSED)
+static void call_unheld(void *arg, int err, const struct result *result UNUSED)
 {
     struct held_call *call = arg;
 
     if (call->holds > 0)
         call->phase = CALL_HELD; /* and the store has heard so after this */
+    else if (err < 0)
+        call_try_again(call, err); /* as long as it is taken for ours no other router can end it */
     else
         call_forget(call);
 }
@@ -475,10 +554,16 @@ static void call_unhold(struct held_call *call)
 {
     struct command command = {.type = COMMAND_LEAVE,
                               .leave = {.call_sid = call->call_sid, .carrier = call->calls->carrier}};
+    int err;
 
-    call->phase = CALL_UNHOLDING;
-    if (!call->is_in_store || call_ask(call, &command, call_unheld) < 0)
+    if (!call->is_in_store) {
         call_forget(call);
+        return;
+    }
+    call->phase = CALL_UNHOLDING;
+    err = call_ask(call, &command, call_unheld);
+    if (err < 0)
+        call_try_again(call, err);
 }
 
 /* Holding. */
@@ -510,6 +595,7 @@ int calls_hold(struct calls *calls, const char *call_sid, struct held_call **ret
         call->calls = calls;
         list_init(&call->link);
         list_init(&call->due_link);
+        list_init(&call->renew_link);
         arena_init(&call->arena, CALL_ARENA_MAX);
         assert(strlen(call_sid) <= CALL_SID_MAX);
         memcpy(call->call_sid, call_sid, strlen(call_sid) + 1);
@@ -519,8 +605,10 @@ int calls_hold(struct calls *calls, const char *call_sid, struct held_call **ret
         list_remove(&call->link);
         call->phase = CALL_HELD;
     }
-    if (call->holds == 0)
+    if (call->holds == 0) {
         call->is_over = false; /* if it still is, the store will say so */
+        call->is_displaced = false;
+    }
     call->has_come_back = true;
     call->was_carried = false;
     call->tries = 0;
@@ -531,21 +619,35 @@ int calls_hold(struct calls *calls, const char *call_sid, struct held_call **ret
 
 struct command calls_hold_command(struct held_call *call)
 {
-    call->is_in_store = true; /* from when it is asked: the answer may be lost */
     return (struct command){.type = COMMAND_HOLD,
                             .hold = {.call_sid = call->call_sid, .carrier = call->calls->carrier}};
+}
+
+void calls_hold_asked(struct held_call *call)
+{
+    call->is_in_store = true; /* whatever the answer: it may be lost */
 }
 
 void calls_moved(struct held_call *call, const char *pod)
 {
     assert(strlen(pod) <= POD_NAME_MAX);
+    if (strcmp(call->pod, pod) == 0)
+        return;
     memcpy(call->pod, pod, strlen(pod) + 1);
+    call->has_moved = true;
+    if (call->open > 0)
+        call->calls->settings.on_moved(call->calls->settings.on_over_arg, call, call->pod);
 }
 
 void calls_found(struct held_call *call, const char *pod, bool was_connected)
 {
     calls_moved(call, pod);
     call->was_open |= was_connected;
+    if (call->is_displaced) {
+        /* What was closed was somewhere else; here it may be opened. */
+        call->is_displaced = false;
+        call->is_over = false;
+    }
 }
 
 bool calls_is_over(const struct held_call *call)
@@ -579,7 +681,7 @@ void calls_drop(struct held_call *call, bool was_open)
         return; /* the answer that is under way goes on from here */
     if (call->calls->is_leaving)
         call_forget(call);
-    else if (call->is_over || !call->was_open)
+    else if (call_is_not_ours(call))
         call_unhold(call);
     else
         call_look(call);
@@ -608,6 +710,7 @@ int calls_new(uv_loop_t *loop, const struct calls_settings *settings, const stru
     map_init(&calls->by_sid);
     list_init(&calls->open);
     list_init(&calls->due);
+    list_init(&calls->being_renewed);
     list_init(&calls->waiting);
     arena_init(&calls->renew_arena, RENEW_ARENA_MAX);
     (void)uv_timer_init(loop, &calls->wait_timer);

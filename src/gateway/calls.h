@@ -23,9 +23,12 @@ struct calls_settings {
     uint64_t lease_ttl_ms;
     uint64_t release_grace_ms;
     const char *carrier; /* this router, among those that share the store; borrowed */
-    /* The call is over: its connections stand for nothing any more. Runs once for each call. */
+    /* The call is over: its connections stand for nothing any more. What is opened afterwards may be told
+     * anew. */
     void (*on_over)(void *arg, struct held_call *call);
-    void *on_over_arg;
+    /* It is on this pod now: its connections to others stand for nothing any more. */
+    void (*on_moved)(void *arg, struct held_call *call, const char *pod);
+    void *on_over_arg; /* of both */
 };
 
 int calls_new(uv_loop_t *loop, const struct calls_settings *settings, const struct asker *asker,
@@ -48,8 +51,9 @@ size_t calls_count(const struct calls *calls);
  */
 int calls_hold(struct calls *calls, const char *call_sid, struct held_call **ret_call) MUST_CHECK;
 
-/* The command that tells the store; valid as long as the call is held. */
+/* The command that tells the store; valid as long as the call is held. And it is on its way. */
 struct command calls_hold_command(struct held_call *call);
+void calls_hold_asked(struct held_call *call);
 
 /* The store knows that we carry it, and has said where the call is. */
 void calls_found(struct held_call *call, const char *pod, bool was_connected);
@@ -66,8 +70,11 @@ void calls_opened(struct held_call *call);
 /* The connection has closed, or was never opened. A call that never had an open one is not released. */
 void calls_drop(struct held_call *call, bool was_open);
 
-/* The store says that the call was ended on purpose. */
+/* The store says that the call was ended on purpose, just now. */
 void calls_ended(struct calls *calls, const char *call_sid);
+
+/* The same some time ago: it may have begun anew meanwhile. The store is asked. */
+void calls_may_have_ended(struct calls *calls, const char *call_sid);
 
 /* The store was out of reach, and may have lost what it was told last: renews everything at once. */
 void calls_renew_now(struct calls *calls);

@@ -96,12 +96,12 @@ void carried_cut_all(struct gateway *gateway)
     }
 }
 
-void carried_cut_call(struct gateway *gateway, const struct held_call *call)
+void carried_cut_call(struct gateway *gateway, const struct held_call *call, const char *but_on_pod)
 {
     LIST_FOR_EACH (link, &gateway->carried) {
         const struct carried *carried = LIST_ENTRY(link, struct carried, link);
 
-        if (carried->call == call)
+        if (carried->call == call && (!but_on_pod || strcmp(carried->pod, but_on_pod) != 0))
             tunnel_cut(carried->tunnel, TUNNEL_OVER);
     }
 }

@@ -64,14 +64,24 @@ int gateway_set_secret(struct gateway *gateway, const char *secret)
 
 static void gateway_call_is_over(void *arg, struct held_call *call)
 {
-    carried_cut_call(arg, call);
+    carried_cut_call(arg, call, NULL);
+}
+
+static void gateway_call_has_moved(void *arg, struct held_call *call, const char *pod)
+{
+    carried_cut_call(arg, call, pod);
 }
 
 static void gateway_call_ended(void *arg, const char *call_sid)
 {
     struct gateway *gateway = arg;
 
-    if (gateway->calls)
+    if (!gateway->calls)
+        return;
+    /* Where others share the store the word takes a moment, and meanwhile the call may have begun anew. */
+    if (gateway->settings.shares_store)
+        calls_may_have_ended(gateway->calls, call_sid);
+    else
         calls_ended(gateway->calls, call_sid);
 }
 
@@ -91,6 +101,7 @@ int gateway_new(uv_loop_t *loop, const struct gateway_settings *settings, struct
                                          .release_grace_ms = settings->release_grace_ms,
                                          .carrier = settings->identity,
                                          .on_over = gateway_call_is_over,
+                                         .on_moved = gateway_call_has_moved,
                                          .on_over_arg = gateway};
     int err;
 

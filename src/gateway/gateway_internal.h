@@ -98,8 +98,8 @@ struct carried_names {
 int carried_start(struct gateway *gateway, const struct carried_names *names, struct held_call *call,
                   uv_tcp_t *client, uv_tcp_t *pod, struct slice to_client, struct slice to_pod) MUST_CHECK;
 void carried_cut_all(struct gateway *gateway);
-/* Those of one call, which is over. */
-void carried_cut_call(struct gateway *gateway, const struct held_call *call);
+/* Those of one call, which is over, or is on the pod `but_on_pod` now; NULL: all. */
+void carried_cut_call(struct gateway *gateway, const struct held_call *call, const char *but_on_pod);
 /* Does the call have an open connection whose client is still there? */
 bool carried_has_client(const struct gateway *gateway, const struct held_call *call);
 

@@ -141,13 +141,15 @@ static bool opening_has_failed(struct opening *opening, int err)
     return err < 0;
 }
 
-static void opening_ask(struct opening *opening, const struct command *command, store_done_fn done)
+/* False: it cannot be asked, and the opening has ended. */
+static bool opening_ask(struct opening *opening, const struct command *command, store_done_fn done)
 {
     int err = ask_store(&opening->gateway->asker, &opening->ask, command,
                         http_request_arena(opening->request), done, opening);
 
     if (err < 0)
         opening_refuse_store(opening, err);
+    return err == 0;
 }
 
 /* The pod has agreed: from here on the two sockets are all that is left. */
@@ -318,7 +320,8 @@ static void opening_ask_hold(struct opening *opening)
 {
     const struct command command = calls_hold_command(opening->call);
 
-    opening_ask(opening, &command, opening_held);
+    if (opening_ask(opening, &command, opening_held))
+        calls_hold_asked(opening->call);
 }
 
 static void opening_moved(void *arg, int err, const struct result *result)
@@ -338,6 +341,7 @@ static void opening_moved(void *arg, int err, const struct result *result)
                      log_num("aside_ms", GATEWAY_ASIDE_MS),
                      log_str("request_id", http_request_id(opening->request)));
         }
+        calls_moved(opening->call, result->move.call.pod);
         opening_ask_hold(opening); /* a move gives it the lease of a call that nobody is about to open */
         break;
     case OUTCOME_NO_PODS:
@@ -381,9 +385,9 @@ static void opening_move(struct opening *opening)
     if (opening->moves++ == MOVES_MAX)
         opening_refuse(opening, 503, REFUSED_UNREACHABLE, "no pod can be reached");
     else if (carried_has_client(opening->gateway, opening->call))
-        opening_ask(opening, &look, opening_looked_again);
+        (void)opening_ask(opening, &look, opening_looked_again);
     else
-        opening_ask(opening, &move, opening_moved);
+        (void)opening_ask(opening, &move, opening_moved);
 }
 
 static void opening_connected(void *arg, int err, uv_tcp_t *tcp)
@@ -513,7 +517,7 @@ static void opening_look_at_pod(struct opening *opening)
 {
     const struct command command = {.type = COMMAND_POD, .pod = {.name = opening->url_pod}};
 
-    opening_ask(opening, &command, opening_looked_at_pod);
+    (void)opening_ask(opening, &command, opening_looked_at_pod);
 }
 
 /* Takes the next segment off `path`, as it was sent. */

@@ -123,6 +123,11 @@ class FaultProxy:
         with self.lock:
             self.is_holding = True
 
+    def waiting(self, text):
+        """How often this is in what is held back."""
+        with self.lock:
+            return sum(data.count(text) for link in set(self.links.values()) for _, data in link.held)
+
     def release(self):
         """Everything that was held back is delivered, whoever sent it."""
         with self.lock:

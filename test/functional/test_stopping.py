@@ -13,12 +13,14 @@ import random
 import select
 import signal
 import socket
+import ssl
 import threading
 import time
 
 import pytest
 from conftest import DEADLINE_S, wait_until
 from streams import Agent, Closed, Stream
+from tls import Certificate
 
 ROUNDS = int(os.environ.get("STOPPING_ROUNDS", "4"))
 PROBE_S = float(os.environ.get("STOPPING_PROBE_S", "0.5"))
@@ -230,6 +232,28 @@ def test_no_request_is_lost_or_refused_while_routers_are_replaced(cluster, tell)
     )
     assert (counts["lost"], counts["refused"], counts["bad"]) == (0, 0, 0), mishaps[:20]
     assert world.calls() == 0
+
+
+def accepts(port):
+    try:
+        socket.create_connection(("127.0.0.1", port)).close()
+    except ConnectionRefusedError:
+        return False
+    return True
+
+
+def test_who_has_connected_to_the_tls_port_before_it_closes_is_answered(alone, tmp_path):
+    certificate = Certificate(tmp_path / "tls")
+    router = alone(**certificate.env, SHUTDOWN_DELAY="500ms")
+    early = [socket.create_connection(("127.0.0.1", router.tls_port)) for _ in range(2)]
+    begin_stop(router)
+    wait_until(lambda: not accepts(router.tls_port), "the port is closed")
+    context = ssl.create_default_context(cafile=certificate.cert)
+    for sock in early:
+        with context.wrap_socket(sock, server_hostname="localhost") as client:
+            client.sendall(b"GET /health HTTP/1.1\r\nHost: localhost\r\n\r\n")
+            assert client.recv(65536).startswith(b"HTTP/1.1 200 ")
+    assert router.proc.wait(DEADLINE_S) == 0
 
 
 # ----- Streams -----

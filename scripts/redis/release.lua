@@ -79,7 +79,7 @@ local function release(call_sid, on_pod, why)
   end
   -- include finish
   -- include ended
-  call_over(call_sid, why, record[6], record[7])
+  call_over(call_sid, why, record[6], '') -- its carriers are told when it is dropped
   return call_finish(call_sid, record)
 end
 

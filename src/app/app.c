@@ -370,7 +370,10 @@ static int app_new_gateway(struct app *app)
     store_health(app->store, &health);
     gateway.shares_store = strcmp(health.name, "redis") == 0;
     err = gateway_new(&app->loop, &gateway, app->store, app->metrics, &app->gateway);
-    return err < 0 ? err : gateway_serve(app->gateway, app->server);
+    if (err < 0)
+        return err;
+    ended_also_tell(app->ended, gateway_call_lost, app->gateway);
+    return gateway_serve(app->gateway, app->server);
 }
 
 _Static_assert((int)API_TICKET_SIZE >= (int)GATEWAY_TICKET_SIZE, "a ticket must fit");

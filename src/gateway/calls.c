@@ -213,6 +213,16 @@ void calls_may_have_ended(struct calls *calls, const char *call_sid)
     calls_renew_due(calls);
 }
 
+void calls_lost(struct calls *calls, const char *call_sid)
+{
+    struct held_call *call = calls_find(calls, call_sid);
+
+    if (!call || call->open == 0 || calls->is_stopping)
+        return;
+    call->is_unknown = true;
+    (void)uv_timer_start(&calls->unknown_timer, calls_renew_unknown, 0, 0);
+}
+
 static void calls_note_adopted(const struct result *result)
 {
     for (size_t i = 0; i < result->renew.adopted.count; i++)

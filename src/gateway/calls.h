@@ -76,6 +76,9 @@ void calls_ended(struct calls *calls, const char *call_sid);
 /* The same some time ago: it may have begun anew meanwhile. The store is asked. */
 void calls_may_have_ended(struct calls *calls, const char *call_sid);
 
+/* Nobody has ended the call on purpose, but the store has given it up: renews it at once, later. */
+void calls_lost(struct calls *calls, const char *call_sid);
+
 /* The store was out of reach, and may have lost what it was told last: renews everything at once. */
 void calls_renew_now(struct calls *calls);
 

@@ -85,6 +85,14 @@ static void gateway_call_ended(void *arg, const char *call_sid)
         calls_ended(gateway->calls, call_sid);
 }
 
+void gateway_call_lost(void *arg, const char *call_sid)
+{
+    struct gateway *gateway = arg;
+
+    if (gateway->calls)
+        calls_lost(gateway->calls, call_sid);
+}
+
 static void gateway_store_is_back(void *arg)
 {
     struct gateway *gateway = arg;

@@ -67,6 +67,12 @@ int gateway_serve(struct gateway *gateway, struct http_server *server) MUST_CHEC
 /* A ticket for the call on the pod, good from now on; "" if there are no secrets. `arg` is the gateway. */
 void gateway_make_ticket(void *arg, const char *call_sid, const char *pod, char ticket[GATEWAY_TICKET_SIZE]);
 
+/*
+ * The store has ended this call, and nobody had asked for that: if it has open connections here, the gateway
+ * asks at once whether it can keep them. Does not use the store inside the call. `arg` is the gateway.
+ */
+void gateway_call_lost(void *arg, const char *call_sid);
+
 /* Connections that are open now. */
 size_t gateway_connections(const struct gateway *gateway);
 

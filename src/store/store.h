@@ -37,10 +37,11 @@ int store_execute(struct store *store, const struct command *command, struct are
 void store_on_ended(struct store *store, call_ended_fn fn, void *arg);
 
 /*
- * A call that this process carries (COMMAND_HOLD, COMMAND_RENEW with a carrier) was ended on purpose, by
- * whichever process on the same store: its connections have nothing to stand for any more. It is told once,
- * and may be told late or, if the store was out of reach, not at all: then the next renewal says so. `fn`
- * must not use the store.
+ * A call that this process carries (COMMAND_HOLD, COMMAND_RENEW with a carrier) was ended on purpose: its
+ * connections have nothing to stand for any more. A store of one process tells it while a command is carried
+ * out: `fn` must not use the store then. A store that several processes share tells it a little later, also
+ * when the call was lost, and the call may have begun anew meanwhile: the next renewal says what is true. If
+ * the store was out of reach it may not be told at all.
  */
 void store_on_over(struct store *store, call_over_fn fn, void *arg);
 

@@ -10,6 +10,7 @@ import pytest
 from conftest import wait_until
 from edges import calls_of, pod_of, wait_free, wait_swept
 from redis_servers import free_port
+from streams import Agent, Stream
 from talkers import PATIENCE_S
 
 ENV = {"LEASE_TTL": "3s", "CLEANUP_INTERVAL": "200ms", "GATEWAY_RELEASE_GRACE": "1s"}
@@ -254,3 +255,24 @@ def test_an_agent_does_not_end_a_call_that_was_moved_away_from_it(site):
     answer = routers[1].post("/api/v1/release", {"call_sid": "CA1", "pod_name": "agent-0"})
     assert answer.status_code == 200, answer.text
     assert stream.closed.wait(PATIENCE_S), "the stream outlives its call"
+
+
+def test_a_carried_call_that_was_lost_is_taken_again_at_once(start_one):
+    """Its pod has registered anew, which ends its calls; but the stream still talks to it."""
+    agent = Agent()
+    try:
+        router = start_one({"POD_SOURCE": "api", "STATIC_PODS": None, "TIER_CONFIG": '{"gold": 1}', "GATEWAY_SECRET": "long-enough-to-be-a-secret"})
+        pod = {"pod_name": "agent-0", "address": f"127.0.0.1:{agent.port}"}
+        assert router.post("/api/v1/pods", pod).status_code in (200, 201)
+        url = router.allocate("CA1")["ws_url"]
+        with Stream(router.port, url[url.index("/", url.index("://") + 3) :]) as stream:
+            assert stream.status == 101 and stream.echoes()
+            wait_until(lambda: router.get("/api/v1/call/CA1").status_code == 200, "the call is there")
+            assert router.post("/api/v1/pods", pod).status_code in (200, 201)
+            assert 'smart_router_calls_ended_total{reason="pod_restarted"} 1' in router.get("/metrics").text
+            # The lease is 15 min, and would be renewed after 5.
+            wait_until(lambda: pod_of(router, "CA1") == "agent-0", "its carrier has taken it again")
+            assert stream.echoes()
+            assert router.post("/api/v1/allocate", {"call_sid": "CA2"}).status_code == 503
+    finally:
+        agent.close()

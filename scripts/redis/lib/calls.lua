@@ -1,11 +1,13 @@
 -- include tiers
 -- include lease
+-- include tell
 -- Takes the call away: its record, its lease if that is its own, its place on the pod. The pod is not settled.
 local function call_drop(call_sid, pod)
   local lease = P .. 'lease:' .. pod
   local calls = P .. 'pod:calls:' .. pod
   local is_newest = pod_lease(pod) == call_sid
   local was_on_pod = rc('ZREM', calls, call_sid) == 1
+  carriers_tell(call_sid, rc('HGET', P .. 'call:' .. call_sid, 'carriers'))
   rc('DEL', P .. 'call:' .. call_sid)
   rc('ZREM', P .. 'calls:active', call_sid)
   if not is_newest and not was_on_pod then

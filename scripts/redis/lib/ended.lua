@@ -1,7 +1,7 @@
+-- include tell
 -- Ends that were intended are recorded, if the call was ever renewed: no heartbeat and no renewal brings such a call back.
 -- A key lives until its time has passed, a millisecond longer than the end is known.
 local ENDED_KEEP = '599999' -- ENDED_KEEP_MS in src/core/command.h, less one
-local MAIL_KEEP = '600000'
 
 local function call_is_over(call_sid)
   return rc('EXISTS', P .. 'ended:' .. call_sid) == 1
@@ -14,10 +14,5 @@ local function call_over(call_sid, why, renewed, carriers)
     return
   end
   rc('SET', P .. 'ended:' .. call_sid, why, 'PX', ENDED_KEEP)
-  for carrier in string.gmatch(carriers or '', '[^,]+') do
-    if rc('EXISTS', P .. 'carrier:' .. carrier) == 1 then
-      rc('RPUSH', P .. 'mail:' .. carrier, call_sid)
-      rc('PEXPIRE', P .. 'mail:' .. carrier, MAIL_KEEP)
-    end
-  end
+  carriers_tell(call_sid, carriers)
 end

@@ -11,13 +11,14 @@
 -- Behind each, five texts if a former call of that name was found to have ended.
 --
 -- The one script that must be cheap: it is written out rather than built from the library, and runs nine commands for
--- a call that is answered by the first pool of its chain, and one for all of them. Numbers that Redis gets are texts,
+-- a call that is answered by the first pool of its chain, and two for all of them. Numbers that Redis gets are texts,
 -- because it formats each number that a script gives it as a floating-point one, which takes half as long as a command.
 -- include base
 -- include deadline
--- include version
+-- include fresh
 -- include each
 local CHAIN_END = 8 + ARGV[8]
+local EXPIRY = string.format('%.0f', now + ARGV[4])
 local out_counts -- what the pods held out are doing: looked at by the first refusal, for all of them
 
 local function allocate(call_sid, merchant, provider, attempt)
@@ -28,14 +29,12 @@ local function allocate(call_sid, merchant, provider, attempt)
     -- include attempts
     local known, answer = call_record(call_sid)
     answer, lost = existing(known)
-    if answer == STALE then
-      return STALE
-    elseif answer then
+    if answer then
       rc('HSET', call_key, 'attempts', attempts_with(rc('HGET', call_key, 'attempts'), attempt))
       if tonumber(answer[7]) <= now then
         -- Its lease has run out, and nobody has ended it: it gets the lease of a fresh call.
         call_extend(call_sid, known[1], tonumber(ARGV[4]), tonumber(ARGV[6]) - RECORD_GRACE)
-        answer[7] = string.format('%.0f', now + ARGV[4])
+        answer[7] = EXPIRY
       end
       return answer
     end
@@ -47,17 +46,16 @@ local function allocate(call_sid, merchant, provider, attempt)
   for i = first, last, 2 do
     -- include pick
     if pod then
-      local expiry = string.format('%.0f', now + ARGV[4])
       rc('HSET', call_key, 'pod_name', pod, 'source_pool', label, 'merchant_id', merchant, 'allocated_at', time[1],
         'provider', provider, 'attempts', attempt)
       rc('PEXPIRE', call_key, ARGV[6])
       rc('SET', P .. 'lease:' .. pod, call_sid, 'PX', ARGV[5])
       rc('HSET', P .. 'pod:' .. pod, 'status', 'allocated', 'allocated_call_sid', call_sid, 'allocated_at', time[1],
         'source_pool', label)
-      rc('ZADD', KEYS[1], expiry, call_sid)
+      rc('ZADD', KEYS[1], EXPIRY, call_sid)
       if max > 0 then
         local calls = P .. 'pod:calls:' .. pod
-        rc('ZADD', calls, expiry, call_sid)
+        rc('ZADD', calls, EXPIRY, call_sid)
         local load = rc('ZCARD', calls)
         if load < max then
           rc('ZADD', available, string.format('%d', load), pod)
@@ -65,15 +63,12 @@ local function allocate(call_sid, merchant, provider, attempt)
           rc('ZREM', available, pod)
         end
       end
-      answer = {0, pod, label, time[1], expiry, info, unreadable}
+      answer = {0, pod, label, time[1], EXPIRY, info, unreadable}
       break
     end
   end
 
   if not answer then
-    if rc('EXISTS', FRESH) == 0 then
-      return STALE
-    end
     -- include refusal
     answer = refusal(chain, first, last, unreadable, missing)
   end

@@ -20,5 +20,7 @@ end
 if ARGV[6] == '0' or string.format('%.0f', call_expiry(call_sid, pod)) ~= ARGV[6] then
   return {2}
 end
-call_over(call_sid, 'closed', rc('HGET', P .. 'call:' .. call_sid, 'renewed'), '')
+if rc('HGET', P .. 'call:' .. call_sid, 'renewed') then
+  call_over(call_sid, 'closed', '')
+end
 return call_finish(call_sid, record)

@@ -1,46 +1,47 @@
 -- Ends calls and gives their pods back to the pools that the pods belong to now.
 --
--- ARGV: 4… three texts for each: call_sid, the pod that it must be on or '', how it ends (see lib/ended.lua). Answers,
--- for each, an error, {0} if there is no such call, or
+-- ARGV: 4 how many texts there are for each, 1 or 3; 5… these: call_sid, the pod that it must be on or '', how it ends if it
+-- is not just 'released' (see lib/ended.lua). Answers, for each, an error, {0} if there is no such call, or
 -- {1, pod, pool it came from, merchant, provider, allocated_at, pod's record or '', tier now or '', was draining}.
 --
 -- Written out for the common cases, a pod of an exclusive or shared tier that may take calls; the others go by the
--- library. Nine commands for an exclusive pod, eleven to fourteen for a shared one, and one for all of them.
+-- library. Nine commands for an exclusive pod, eleven to fourteen for a shared one, and two for all of them.
 -- include base
 -- include deadline
--- include version
+-- include fresh
 -- include each
 local GRACE = 60000 -- as in lib/lease.lua
 local READY = '{"ready":true,"terminating":false,"held_until":0,"tier":"'
 
+local SIZE = tonumber(ARGV[4])
+
 local function release(call_sid, on_pod, why)
   local call_key = P .. 'call:' .. call_sid
   local record = rc('HMGET', call_key, 'pod_name', 'source_pool', 'merchant_id', 'provider', 'allocated_at',
-    'renewed', 'carriers')
+    'renewed')
   local pod = record[1]
-  if not pod or (on_pod ~= '' and on_pod ~= pod) then
+  if not pod or (SIZE == 3 and on_pod ~= '' and on_pod ~= pod) then
     return {0}
   end
-  local text = rc('HGET', P .. 'pods', pod)
-  local answer = {1, pod, record[2] or '', record[3] or '', record[4] or '', record[5] or '0', text or '', '', 0}
-  if text and string.sub(text, 1, #READY) == READY then
+  local carriers = record[6] and rc('HGET', call_key, 'carriers')
+  local info = rc('HGET', P .. 'pods', pod)
+  local answer = {1, pod, record[2] or '', record[3] or '', record[4] or '', record[5] or '0', info or '', '', 0}
+  if info and string.sub(info, 1, #READY) == READY then
     local lease, calls, state = P .. 'lease:' .. pod, P .. 'pod:calls:' .. pod, P .. 'pod:' .. pod
-    local tier = string.match(text, '^[^"]+', #READY + 1) or ''
+    local tier = string.match(info, '^[^"]+', #READY + 1) or ''
     local _, last = string.find(ARGV[2], '\n' .. tier .. ' ', 1, true)
     local available = string.sub(tier, 1, 9) == 'merchant:' and P .. tier .. ':pods' or
       P .. 'pool:' .. tier .. ':available'
     local is_exclusive = last and string.sub(ARGV[2], last + 1, last + 2) == '0 '
     local listed
     if is_exclusive then
-      -- FRESH is named more often than there are others, so that the number tells which of them exist.
-      if rc('EXISTS', P .. 'pod:draining:' .. pod, calls, FRESH, FRESH, FRESH) == 3 and rc('GET', lease) == call_sid then
+      if rc('EXISTS', P .. 'pod:draining:' .. pod, calls) == 0 and rc('GET', lease) == call_sid then
         rc('DEL', call_key, lease, state)
         rc('ZREM', KEYS[1], call_sid)
         rc('HSET', state, 'status', 'available', 'released_at', time[1])
         listed = redis.pcall('SADD', available, pod)
       end
-    elseif last and rc('EXISTS', P .. 'pod:draining:' .. pod, FRESH, FRESH) == 2 and
-      rc('ZREM', calls, call_sid) == 1 then
+    elseif last and rc('EXISTS', P .. 'pod:draining:' .. pod) == 0 and rc('ZREM', calls, call_sid) == 1 then
       local max = tonumber(string.match(ARGV[2], '^%d+', last + 1))
       local load = rc('ZCARD', calls)
       if load == 0 then
@@ -68,19 +69,18 @@ local function release(call_sid, on_pod, why)
       rc(type(listed) == 'table' and 'SADD' or 'SREM', P .. 'pods:out', pod)
       if record[6] then
         -- include ended
-        call_over(call_sid, why, record[6], record[7])
+        call_over(call_sid, SIZE == 3 and why or 'released', carriers)
       end
       answer[8] = tier
       return answer
     end
   end
-  if rc('EXISTS', FRESH) == 0 then
-    return STALE
-  end
   -- include finish
   -- include ended
-  call_over(call_sid, why, record[6], '') -- its carriers are told when it is dropped
+  if record[6] then
+    call_over(call_sid, SIZE == 3 and why or 'released', '') -- its carriers are told when it is dropped
+  end
   return call_finish(call_sid, record)
 end
 
-return each(4, 3, release)
+return each(5, SIZE, release)

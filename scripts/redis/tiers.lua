@@ -35,12 +35,12 @@ if ARGV[5] == 'seed' then
 elseif ARGV[5] == 'set' then
   local text = ARGV[7] ~= '' and rc('GET', key)
   if text and version_of(text) ~= ARGV[7] then
-    return STALE -- what the router leaves out of ARGV[8…] may be in there
+    return redis.error_reply(STALE) -- what the router leaves out of ARGV[8…] may be in there
   end
   rc('SET', key, ARGV[6])
   version = version_of(ARGV[6])
 elseif rc('EXISTS', FRESH) == 0 then
-  return STALE
+  return redis.error_reply(STALE)
 end
 local forgotten = 0
 if ARGV[5] == 'mend' then

@@ -73,7 +73,6 @@ int call_new(struct core *core, const char *call_sid, const char *merchant_id, c
     list_append(&pod->calls, &call->on_pod);
     pod->load++;
     pool_ref(source);
-    overs_remove(&core->overs, call_sid);
     *ret_call = call;
     return 0;
 }
@@ -158,6 +157,14 @@ bool call_lose(struct core *core, struct call *call, enum call_end why)
     return call_end(core, call);
 }
 
+void call_note_renewed(struct core *core, struct call *call)
+{
+    /* It has begun anew: the end of the one before it counts no more. */
+    if (!call->was_renewed)
+        overs_remove(&core->overs, call->call_sid);
+    call->was_renewed = true;
+}
+
 void call_renew(struct core *core, struct call *call)
 {
     uint64_t expires_at_ms = core->now_ms + core->settings.lease_ttl_ms;
@@ -165,7 +172,7 @@ void call_renew(struct core *core, struct call *call)
     call->misses = 0;
     if (call->lease.at == expires_at_ms && call->was_renewed)
         return;
-    call->was_renewed = true;
+    call_note_renewed(core, call);
     heap_set(&core->leases, &call->lease, expires_at_ms);
     call_report_lease(core, call);
 }

@@ -102,7 +102,7 @@ static int apply_renewed(struct core *core, const struct record *record)
 
     if (!call)
         return -EBADMSG;
-    call->was_renewed = true;
+    call_note_renewed(core, call);
     heap_set(&core->leases, &call->lease, record->renewed.expires_at_ms);
     return 0;
 }
@@ -110,8 +110,9 @@ static int apply_renewed(struct core *core, const struct record *record)
 static int apply_over(struct core *core, const struct record *record)
 {
     const char *call_sid = record->over.call_sid;
+    const struct call *call = call_find(core, call_sid);
 
-    if (!name_is_call_sid(call_sid, strlen(call_sid)) || call_find(core, call_sid) ||
+    if (!name_is_call_sid(call_sid, strlen(call_sid)) || (call && call->was_renewed) ||
         record->over.why >= CALL_OVERS)
         return -EBADMSG;
     return overs_add(&core->overs, call_sid, (enum call_over)record->over.why, record->over.at_ms);

@@ -35,7 +35,7 @@ int overs_add(struct overs *overs, const char *call_sid, enum call_over why, uin
 /* Is the call known to be over? */
 bool overs_has(struct overs *overs, const char *call_sid, uint64_t now_ms);
 
-/* The call begins anew. Does nothing if no end of it is known. */
+/* The call has begun anew. Does nothing if no end of it is known. */
 void overs_remove(struct overs *overs, const char *call_sid);
 
 #endif

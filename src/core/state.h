@@ -182,7 +182,7 @@ struct call *call_find(const struct core *core, const char *call_sid);
  * of the call renews it.
  */
 bool call_is_expired(const struct core *core, const struct call *call);
-/* Makes a call on `pod`, without a record and without placing the pod. A recorded end of it is forgotten. */
+/* Makes a call on `pod`, without a record and without placing the pod. */
 int call_new(struct core *core, const char *call_sid, const char *merchant_id, const char *provider,
              struct pod *pod, struct pool *source, uint64_t allocated_at_ms, uint64_t expires_at_ms,
              struct call **ret_call) MUST_CHECK;
@@ -195,6 +195,11 @@ bool call_end(struct core *core, struct call *call);
 bool call_finish(struct core *core, struct call *call, enum call_over why);
 /* The same for a call that nobody released: says why, too. */
 bool call_lose(struct core *core, struct call *call, enum call_end why);
+/*
+ * Somebody has renewed it. The first time a recorded end of an earlier call of that name is forgotten: until
+ * then nobody can lose this one in a way that a renewal or a heartbeat would mend.
+ */
+void call_note_renewed(struct core *core, struct call *call);
 void call_renew(struct core *core, struct call *call);
 /* Its lease has run out, and somebody asks for it again: it gets the lease of a fresh call. */
 void call_revive(struct core *core, struct call *call);

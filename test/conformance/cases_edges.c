@@ -254,7 +254,7 @@ static void over__is_known_for_ten_minutes(void **state)
     world_release(&world);
 }
 
-static void over__is_forgotten_when_the_call_is_allocated_anew(void **state)
+static void over__is_forgotten_when_the_call_has_begun_anew(void **state)
 {
     struct world world;
 
@@ -268,11 +268,11 @@ static void over__is_forgotten_when_the_call_is_allocated_anew(void **state)
     assert_int_equal(renew(&world, "CA1")->renew.renewed.count, 1);
     lose_calls_of(&world, POD0);
     assert_int_equal(heartbeat(&world, POD0, "CA1")->heartbeat.adopted.count, 1);
-    /* The second call that nobody has renewed leaves no end either. */
+    /* A call that nobody has renewed changes nothing: the end before it still counts. */
     release(&world, "CA1");
     allocate(&world, "CA1");
     release(&world, "CA1");
-    assert_int_equal(renew(&world, "CA1")->renew.unknown.count, 1);
+    assert_int_equal(renew(&world, "CA1")->renew.over.count, 1);
     world_release(&world);
 }
 
@@ -437,8 +437,7 @@ const struct world_case cases_edges[] = {
     {"over__is_recorded_whoever_has_renewed_the_call", over__is_recorded_whoever_has_renewed_the_call},
     {"over__is_no_end_that_nobody_intended", over__is_no_end_that_nobody_intended},
     {"over__is_known_for_ten_minutes", over__is_known_for_ten_minutes},
-    {"over__is_forgotten_when_the_call_is_allocated_anew",
-     over__is_forgotten_when_the_call_is_allocated_anew},
+    {"over__is_forgotten_when_the_call_has_begun_anew", over__is_forgotten_when_the_call_has_begun_anew},
     {"undo__of_the_only_attempt_ends_the_call", undo__of_the_only_attempt_ends_the_call},
     {"undo__works_with_the_number_that_the_store_gave", undo__works_with_the_number_that_the_store_gave},
     {"undo__of_one_attempt_leaves_the_call_to_the_others",

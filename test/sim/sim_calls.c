@@ -49,6 +49,9 @@ void shadow_keep(struct sim *sim, struct shadow_call *call, uint64_t lease_ms)
 void shadow_renew(struct sim *sim, struct shadow_call *call)
 {
     shadow_keep(sim, call, sim->settings.lease_ttl_ms);
+    /* It has begun anew: the end of the one before it is forgotten. */
+    if (!call->was_renewed)
+        call->has_end = false;
     call->was_renewed = true;
     call->misses = 0;
 }
@@ -190,7 +193,10 @@ static void allocate_once(struct sim *sim, struct shadow_call *call, const char 
                                      .pod = pod_index(sim, result->allocate.call.pod),
                                      .allocated_at_ms = sim->now_ms,
                                      .expires_at_ms = sim->now_ms + sim_first_lease_ms(sim),
-                                     .kept_at_ms = sim->now_ms};
+                                     .kept_at_ms = sim->now_ms,
+                                     .has_end = call->has_end,
+                                     .over_at_ms = call->over_at_ms,
+                                     .why = call->why};
     } else if (!is_live(sim, call)) {
         shadow_keep(sim, call, sim_first_lease_ms(sim));
     }

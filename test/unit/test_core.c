@@ -944,6 +944,7 @@ static void apply__refuses_what_no_log_of_ours_says(void **state UNUSED)
     world_init(&world, NULL);
     add_pods(&world, 1);
     allocate(&world, "CA1");
+    renew(&world, "CA1");
     for (size_t i = 0; i < ARRAY_LEN(bad); i++) {
         assert_int_equal(core_apply(world.core, &bad[i]), -EBADMSG);
         assert_true(core_check(world.core, error, sizeof(error)));

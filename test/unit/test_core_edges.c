@@ -283,7 +283,7 @@ static void over__is_known_for_ten_minutes(void **state UNUSED)
     world_release(&world);
 }
 
-static void over__is_forgotten_when_the_call_is_allocated_anew(void **state UNUSED)
+static void over__is_forgotten_when_the_call_has_begun_anew(void **state UNUSED)
 {
     struct world world;
 
@@ -556,6 +556,7 @@ static void records__of_all_this_lead_to_the_same_state(void **state UNUSED)
     release_as(&world, "CA4", NULL, CALL_OVER_CLOSED);
     release(&world, "CA5");
     ask(&world, "CA5", 8);
+    renew(&world, "CA5");
     carry(&world, "CA6", POD0);
     heartbeat(&world, POD0, "CA7");
     leave(&world, "CA6", world.now_ms + LEASE);
@@ -583,7 +584,7 @@ int main(void)
         cmocka_unit_test(over__is_recorded_whoever_has_renewed_the_call),
         cmocka_unit_test(over__is_no_end_that_nobody_intended),
         cmocka_unit_test(over__is_known_for_ten_minutes),
-        cmocka_unit_test(over__is_forgotten_when_the_call_is_allocated_anew),
+        cmocka_unit_test(over__is_forgotten_when_the_call_has_begun_anew),
         cmocka_unit_test(over__outlives_the_process_with_its_age),
         cmocka_unit_test(over__oldest_are_forgotten_beyond_the_limit),
         cmocka_unit_test(undo__of_the_only_attempt_ends_the_call),

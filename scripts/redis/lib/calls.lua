@@ -94,7 +94,10 @@ end
 
 -- Somebody who knows says that the call goes on.
 local function call_renew(call_sid, pod, lease_ms, record_ms)
-  rc('HSET', P .. 'call:' .. call_sid, 'misses', '0', 'renewed', '1')
+  if rc('HSET', P .. 'call:' .. call_sid, 'misses', '0', 'renewed', '1') > 0 then
+    -- For the first time: it has begun anew, and the recorded end of one before it counts no more.
+    rc('DEL', P .. 'ended:' .. call_sid)
+  end
   call_extend(call_sid, pod, lease_ms, record_ms)
 end
 

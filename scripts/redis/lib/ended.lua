@@ -7,12 +7,9 @@ local function call_is_over(call_sid)
   return rc('EXISTS', P .. 'ended:' .. call_sid) == 1
 end
 
--- The end of a call with these fields `renewed` and `carriers` in its record. Whoever carries the call is told, so that its
--- connections end with it.
-local function call_over(call_sid, why, renewed, carriers)
-  if not renewed then
-    return
-  end
+-- The end of a call that was renewed, with this field `carriers` in its record. Whoever carries the call is told, so that
+-- its connections end with it.
+local function call_over(call_sid, why, carriers)
   rc('SET', P .. 'ended:' .. call_sid, why, 'PX', ENDED_KEEP)
   carriers_tell(call_sid, carriers)
 end

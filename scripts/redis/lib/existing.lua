@@ -12,9 +12,6 @@ local function existing(known)
     return {1, pod, known[2] or '', known[3] or '', known[4] or '', known[5] or '0', string.format('%.0f', expiry),
       info or '', 0}
   end
-  if rc('EXISTS', FRESH) == 0 then
-    return STALE
-  end
   local lost = {}
   call_ended(lost, call_sid, known, has_slot and 'gone' or 'expired')
   call_drop(call_sid, pod)

@@ -1,4 +1,4 @@
 -- include version
 if rc('EXISTS', FRESH) == 0 then
-  return STALE
+  return redis.error_reply(STALE)
 end

@@ -2,4 +2,4 @@
 -- these are the stored tiers. A script looks for it before it writes: a router that has not heard of a change would put
 -- pods into lists of a type that is no more, and nobody would tell it. The router reads the tiers and asks again.
 local FRESH = P .. 'tier:version:' .. string.sub(ARGV[2], 1, 40)
-local STALE = {err = 'STALE the tiers are others by now; nothing was changed'}
+local STALE = 'STALE the tiers are others by now; nothing was changed'

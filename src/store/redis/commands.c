@@ -214,11 +214,13 @@ static int move_decode(struct operation *operation, const redisReply *reply)
 
 static int release_encode(struct operation *operation, struct args *args)
 {
-    const char *pod = operation->command.release.pod;
+    const struct command *command = &operation->command;
 
-    args_add_text(args, operation->command.release.call_sid);
-    args_add_text(args, pod ? pod : "");
-    args_add_text(args, call_over_name(operation->command.release.why));
+    args_add_text(args, command->release.call_sid);
+    if (operation->is_detailed) {
+        args_add_text(args, command->release.pod ? command->release.pod : "");
+        args_add_text(args, call_over_name(command->release.why));
+    }
     return 0;
 }
 

@@ -163,6 +163,7 @@ struct operation {
     uint64_t fence;          /* of the leader that started it; 0: none */
     struct ended_array lost; /* calls that ended on the way and are not in the result */
     bool is_sent;            /* by turn.c */
+    bool is_detailed;        /* by turn.c: a release of a batch in which one has more to say than a name */
     /* What was sent last, in case that the tiers are others by now. */
     struct args sent;
     redis_reply_fn sent_done;

@@ -67,6 +67,21 @@ static void batch_begin_allocates(const struct batch *batch, struct args *args)
         args_add(args, store->tiers->chain[i]);
 }
 
+/* Nearly always the names are all there is to say: each argument costs Redis something. */
+static void batch_begin_releases(const struct batch *batch, struct args *args)
+{
+    bool is_detailed = false;
+
+    for (size_t i = 0; i < batch->count; i++) {
+        const struct command *command = &batch->operations[i]->command;
+
+        is_detailed |= command->release.pod || command->release.why != CALL_OVER_RELEASED;
+    }
+    for (size_t i = 0; i < batch->count; i++)
+        batch->operations[i]->is_detailed = is_detailed;
+    args_add_text(args, is_detailed ? "3" : "1");
+}
+
 static int batch_send(struct batch *batch)
 {
     struct redis_store *store = batch->store;
@@ -80,6 +95,8 @@ static int batch_send(struct batch *batch)
                5 + store->tiers->chain_count + 4 * batch->count);
     if (type == COMMAND_ALLOCATE)
         batch_begin_allocates(batch, &args);
+    else
+        batch_begin_releases(batch, &args);
     for (size_t i = 0; i < batch->count && rc == 0; i++) {
         batch->operations[i]->script = spec->script;
         operation_note_version(batch->operations[i]);

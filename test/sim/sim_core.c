@@ -136,6 +136,7 @@ static const char *sorted_dump(struct sim *sim, const struct core *core)
         lines[count++] = line;
     }
     qsort(lines, count, sizeof(*lines), compare_lines);
+    strbuf_append_char(&sorted, '\n'); /* every line has one before it, too */
     for (size_t i = 0; i < count; i++)
         strbuf_printf(&sorted, "%s\n", lines[i]);
     SIM_CHECK(sim, !strbuf_failed(&sorted), "the dump is too long");

@@ -4,6 +4,8 @@ import threading
 import time
 
 import load
+import os
+
 import pytest
 import redis
 from conftest import wait_until
@@ -86,7 +88,7 @@ def test_what_others_have_written_is_waited_for_by_a_write_of_our_own(pair, star
     assert client.exists("voice:waited") == 0
 
 
-PLANNED = 5
+PLANNED = int(os.environ.get("PLANNED_FAILOVERS", "2"))
 POD_COUNT = 4000
 PLANNED_ENV = {
     "STATIC_PODS": ",".join(f"agent-{i}" for i in range(POD_COUNT)),

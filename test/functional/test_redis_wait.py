@@ -1,11 +1,10 @@
 """REDIS_WAIT_REPLICAS: what was answered is on so many replicas, also when the answer is that there is nothing to do."""
 
+import os
 import threading
 import time
 
 import load
-import os
-
 import pytest
 import redis
 from conftest import wait_until

@@ -43,7 +43,7 @@ test: ## build, then run all unit and functional tests
 asan: ## the same tests under AddressSanitizer and UBSan, in build-asan/
 	@scripts/deps build test
 	@scripts/with-tests build-asan $(SETUP) $(SANITIZE)
-	@REPLICAS_SECONDS=$${REPLICAS_SECONDS:-20} scripts/run-tests build-asan
+	@REPLICAS_SECONDS=$${REPLICAS_SECONDS:-20} EDGE_SECONDS=$${EDGE_SECONDS:-30} scripts/run-tests build-asan
 
 lint: ## formatting, static analysis, layers, banned functions, generated docs
 	@scripts/deps build test lint
@@ -79,7 +79,7 @@ bench-kube: ## 5,000 pods of a real Kubernetes: first sync, memory, an idle minu
 	@scripts/kube-binaries >/dev/null
 	@$(PYTHON) bench/kubernetes.py
 
-soak: ## the long campaigns: 10,000,000 simulated operations, 200 rounds of kill -9, four routers for 10 minutes, 1,000,000 streams
+soak: ## the long campaigns: 10,000,000 simulated operations, 200 rounds of kill -9, four routers for 10 minutes, 20 replaced ones, 1,000,000 streams
 	@scripts/deps build test
 	@scripts/with-tests build $(SETUP)
 	@scripts/soak build

@@ -95,6 +95,7 @@ class Router:
         self.environment = {
             "PATH": os.environ["PATH"],
             "HTTP_PORT": str(self.port),
+            "SHUTDOWN_DELAY": "0",
             "METRICS_PORT": str(self.metrics_port),
             "DATA_DIR": os.path.join(directory, "data"),
             "POD_SOURCE": "api",

@@ -2,7 +2,7 @@
 --
 -- ARGV: 4 lease in ms, 5 and 6 how long the keys of a lease and of a record live in ms, 7 what a merchant's
 -- configuration is resolved with (JSON), 8 number of texts of the default chain, 9… these, as pairs of tier and MAX;
--- then three texts for each call: call_sid, merchant_id, provider.
+-- then four texts for each call: call_sid, merchant_id, provider, the attempt (see lib/attempts.lua).
 --
 -- Answers, for each call, an error or
 -- {0 new, pod, pool, allocated_at, expiry, pod's record, unreadable},
@@ -11,21 +11,31 @@
 -- Behind each, five texts if a former call of that name was found to have ended.
 --
 -- The one script that must be cheap: it is written out rather than built from the library, and runs nine commands for
--- a call that is answered by the first pool of its chain, and one for all of them. Numbers that Redis gets are texts,
+-- a call that is answered by the first pool of its chain, and two for all of them. Numbers that Redis gets are texts,
 -- because it formats each number that a script gives it as a floating-point one, which takes half as long as a command.
 -- include base
+-- include deadline
+-- include fresh
 -- include each
 local CHAIN_END = 8 + ARGV[8]
+local EXPIRY = string.format('%.0f', now + ARGV[4])
 local out_counts -- what the pods held out are doing: looked at by the first refusal, for all of them
 
-local function allocate(call_sid, merchant, provider)
+local function allocate(call_sid, merchant, provider, attempt)
   local call_key = P .. 'call:' .. call_sid
   local lost
   if rc('HGET', call_key, 'pod_name') then
     -- include existing
-    local answer
-    answer, lost = existing(call_record(call_sid))
+    -- include attempts
+    local known, answer = call_record(call_sid)
+    answer, lost = existing(known)
     if answer then
+      rc('HSET', call_key, 'attempts', attempts_with(rc('HGET', call_key, 'attempts'), attempt))
+      if tonumber(answer[7]) <= now then
+        -- Its lease has run out, and nobody has ended it: it gets the lease of a fresh call.
+        call_extend(call_sid, known[1], tonumber(ARGV[4]), tonumber(ARGV[6]) - RECORD_GRACE)
+        answer[7] = EXPIRY
+      end
       return answer
     end
   end
@@ -36,17 +46,16 @@ local function allocate(call_sid, merchant, provider)
   for i = first, last, 2 do
     -- include pick
     if pod then
-      local expiry = string.format('%.0f', now + ARGV[4])
       rc('HSET', call_key, 'pod_name', pod, 'source_pool', label, 'merchant_id', merchant, 'allocated_at', time[1],
-        'provider', provider)
+        'provider', provider, 'attempts', attempt)
       rc('PEXPIRE', call_key, ARGV[6])
       rc('SET', P .. 'lease:' .. pod, call_sid, 'PX', ARGV[5])
       rc('HSET', P .. 'pod:' .. pod, 'status', 'allocated', 'allocated_call_sid', call_sid, 'allocated_at', time[1],
         'source_pool', label)
-      rc('ZADD', KEYS[1], expiry, call_sid)
+      rc('ZADD', KEYS[1], EXPIRY, call_sid)
       if max > 0 then
         local calls = P .. 'pod:calls:' .. pod
-        rc('ZADD', calls, expiry, call_sid)
+        rc('ZADD', calls, EXPIRY, call_sid)
         local load = rc('ZCARD', calls)
         if load < max then
           rc('ZADD', available, string.format('%d', load), pod)
@@ -54,7 +63,7 @@ local function allocate(call_sid, merchant, provider)
           rc('ZREM', available, pod)
         end
       end
-      answer = {0, pod, label, time[1], expiry, info, unreadable}
+      answer = {0, pod, label, time[1], EXPIRY, info, unreadable}
       break
     end
   end
@@ -69,4 +78,4 @@ local function allocate(call_sid, merchant, provider)
   return answer
 end
 
-return each(CHAIN_END + 1, 3, allocate)
+return each(CHAIN_END + 1, 4, allocate)

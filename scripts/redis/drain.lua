@@ -1,6 +1,8 @@
 -- Gives a pod no new call for a while. ARGV: 4 pod, 5 how long in ms.
 -- Answers {0} if it is unknown, else {1, calls it carries, until when}.
 -- include base
+-- include deadline
+-- include fresh
 -- include pods
 local pod, ttl = ARGV[4], tonumber(ARGV[5])
 local info = pod_get(pod)

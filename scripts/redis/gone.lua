@@ -2,7 +2,9 @@
 -- Answers, for each: 0 unknown, 1 removed, 2 of another source; number of calls ended, and those, five texts each.
 -- Stops after some dozen calls: the pods that the answer leaves out are to be named again.
 -- include base
+-- include deadline
 -- include fence
+-- include fresh
 -- include pods
 -- include calls
 local CALLS_MAX = 50

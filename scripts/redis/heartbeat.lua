@@ -3,30 +3,19 @@
 -- ARGV: 4 pod, 5 lease in ms, 6 record's life in ms, 7 heartbeats that may leave a call out, '' if more parts follow,
 -- 8 age in ms below which a call is not ended, 9 how many calls the parts before this one had, 10… call_sids: in the
 -- last part all of them, in the others their own. Answers {0} if the pod is unknown, else
--- {1, r|a|c for each call of this part: renewed, adopted, conflict; then the ended calls, five texts each: those on
--- other pods whose lease was found to have run out, and, in the last part, those that the pod no longer mentions}.
+-- {1, r|a|c|o for each call of this part: renewed, adopted, conflict, over; then the ended calls, five texts each: those
+-- whose slot another call has by now, and, in the last part, those that the pod no longer mentions}.
 -- include base
--- include pods
--- include calls
+-- include deadline
+-- include fresh
+-- include adopt
+-- include keep
 local pod, lease_ms, record_ms = ARGV[4], tonumber(ARGV[5]), tonumber(ARGV[6])
 local info = pod_get(pod)
 if not info then
   return {0}
 end
-local max = tier_max(info.tier) or 0
 rc('ZADD', P .. 'heartbeats', now, pod)
-
--- The store has lost this call, or never had it: the pod's word counts, as long as the pod has room for it.
-local function adopt(call_sid)
-  if pod_load(pod) >= (max > 0 and max or 1) then
-    return 'c'
-  end
-  if max > 0 then
-    pod_share(pod)
-  end
-  call_new(call_sid, pod, pool_label(info.tier), max, lease_ms, record_ms)
-  return 'a'
-end
 
 local answer, lost, listed, is_changed = {1}, {}, {}, false
 local is_last = ARGV[7] ~= ''
@@ -40,28 +29,17 @@ for i = first, #ARGV do
   local owner = record[1]
   local at = i - first + 2
   listed[call_sid] = true
-  -- A lease that ran out is no reason to doubt the pod that still carries the call; elsewhere the call has ended.
-  if owner and owner ~= pod and call_expiry(call_sid, owner) <= now then
-    call_ended(lost, call_sid, record, 'expired')
-    call_drop(call_sid, owner)
-    local other = pod_get(owner)
-    if other then
-      pod_settle(owner, other)
-    end
-    owner = nil
-  end
   if owner and owner ~= pod then
     answer[at] = 'c'
   elseif owner then
-    call_renew(call_sid, pod, lease_ms, record_ms)
-    answer[at] = 'r'
+    answer[at] = call_keep(call_sid, pod, info, record, lost, lease_ms, record_ms)
   else
-    answer[at] = adopt(call_sid)
+    answer[at] = call_adopt(call_sid, pod, info, lease_ms, record_ms)
     is_changed = is_changed or answer[at] == 'a'
   end
 end
-if is_last and info.held_until ~= 0 then
-  -- It has spoken: what it carries is known now, so it may get calls again.
+if is_last and info.held_until > now then
+  -- It has spoken: what it carries is known now, so it may get calls again. After that time a sweep sees to it.
   info.held_until = 0
   pod_put(pod, info)
   is_changed = true

@@ -4,7 +4,9 @@
 -- ARGV: 4 the fence, 5 cursor, 6 how many keys to look at, 7 CALL_MAX_DURATION in ms, 8 the pods' source.
 -- Answers {next cursor, pods and calls taken over}.
 -- include base
+-- include deadline
 -- include fence
+-- include fresh
 -- include pods
 -- include calls
 local DONE = P .. 'calls:imported'
@@ -42,6 +44,9 @@ local function take_call(call_sid)
     if lease_end > now then
       rc('ZADD', P .. 'pod:calls:' .. pod, lease_end, call_sid)
     end
+  end
+  if lease_end > now and rc('GET', P .. 'lease:' .. pod) == call_sid then
+    rc('PEXPIRE', P .. 'lease:' .. pod, lease_end - now + GRACE) -- so that a sweep ends the call, as all others
   end
   return lease_end > now and rc('ZADD', P .. 'calls:active', 'NX', lease_end, call_sid) or 0
 end

@@ -6,6 +6,8 @@
 -- 'wait' is the same, but does not take a lock that vanished together with its fence: then the store was wiped, and
 -- whoever led so far knows best what was in it. 'give' lets it go if it is one's own, so that the next one need not
 -- wait.
+-- include base
+-- include deadline
 local key, fence_key = ARGV[1] .. 'leader', ARGV[1] .. 'leader:fence'
 local holder, fence = redis.call('GET', key), redis.call('GET', fence_key)
 -- One that was made by hand is no number to compare.

@@ -1,28 +1,26 @@
 -- A router does not carry a call any more: ends the call, unless another router carries it or somebody has renewed it.
 --
--- ARGV: 4 call_sid, 5 the router or '', 6 when the lease ends if nobody has renewed it.
+-- ARGV: 4 call_sid, 5 the router or '', 6 when the lease ends if nobody has renewed it, '0' to release nothing, 7 '1' if
+-- routers may have been out of reach until a moment ago: then none is taken for dead.
 -- Answers {0} if there is no such call, {2} if it was renewed, {3} if another router carries it, or as release does.
 -- include base
--- include pods
--- include calls
+-- include deadline
+-- include fresh
+-- include finish
+-- include ended
 local call_sid, carrier = ARGV[4], ARGV[5]
 local record = call_record(call_sid)
 local pod = record[1]
 if not pod then
   return {0}
 end
-if carrier ~= '' and call_left(call_sid, carrier) then
+if carrier ~= '' and call_left(call_sid, carrier, ARGV[7] == '1') then
   return {3}
 end
-if string.format('%.0f', call_expiry(call_sid, pod)) ~= ARGV[6] then
+if ARGV[6] == '0' or string.format('%.0f', call_expiry(call_sid, pod)) ~= ARGV[6] then
   return {2}
 end
-local text = rc('HGET', P .. 'pods', pod)
-local info = text and pod_decode(text)
-local answer = {1, pod, record[2] or '', record[3] or '', record[4] or '', record[5] or '0', text or '', '',
-  info and pod_is_draining(pod, info) and 1 or 0}
-call_drop(call_sid, pod)
-if info and not pod_settle(pod, info) then
-  answer[8] = info.tier
+if rc('HGET', P .. 'call:' .. call_sid, 'renewed') then
+  call_over(call_sid, 'closed', '')
 end
-return answer
+return call_finish(call_sid, record)

@@ -2,7 +2,9 @@
 -- would go).
 -- Answers 1 or 0 for each: a pod that is no longer idle, or pinned, stays where it is.
 -- include base
+-- include deadline
 -- include fence
+-- include fresh
 -- include pods
 local answer = {}
 for i = 5, #ARGV, 2 do

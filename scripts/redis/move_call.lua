@@ -8,6 +8,8 @@
 -- unreadable}, {2, …} as allocate does if there is no pod: the call stays where it is; or {3} if there is no such call,
 -- and five texts behind it if there was one that was found to have ended.
 -- include base
+-- include deadline
+-- include fresh
 local CHAIN_END = 8 + ARGV[8]
 local call_sid, from, aside = ARGV[CHAIN_END + 1], ARGV[CHAIN_END + 2], tonumber(ARGV[6])
 local out_counts -- for refusal.lua
@@ -21,7 +23,13 @@ local answer, lost = existing(known)
 if not answer then
   table.insert(lost, 1, 3)
   return lost
-elseif known[1] ~= from then
+end
+if tonumber(answer[7]) <= now then
+  -- Its lease has run out, and somebody needs it: wherever it is in the end, the next sweep must not end it.
+  call_extend(call_sid, known[1], tonumber(ARGV[4]), tonumber(ARGV[5]))
+  answer[7] = string.format('%.0f', now + ARGV[4])
+end
+if known[1] ~= from then
   return answer
 end
 
@@ -36,6 +44,8 @@ if from_info then
 end
 
 local merchant, provider, since = known[3] or '', known[4] or '', known[5] or time[1]
+local FIELDS = {'attempts', 'renewed', 'connected', 'carriers'}
+local kept = rc('HMGET', P .. 'call:' .. call_sid, unpack(FIELDS))
 -- include route
 for i = first, last, 2 do
   -- include pick
@@ -46,6 +56,11 @@ for i = first, last, 2 do
     end
     call_new(call_sid, pod, label, max, tonumber(ARGV[4]), tonumber(ARGV[5]))
     rc('HSET', P .. 'call:' .. call_sid, 'merchant_id', merchant, 'provider', provider, 'allocated_at', since)
+    for k, field in ipairs(FIELDS) do
+      if kept[k] then
+        rc('HSET', P .. 'call:' .. call_sid, field, kept[k])
+      end
+    end
     pod_place(pod, cjson.decode(info))
     return {0, pod, label, merchant, provider, since, string.format('%.0f', now + ARGV[4]), info, unreadable}
   end

@@ -2,7 +2,9 @@
 -- right. ARGV: 4 the fence; 5 'place' after a change of the tiers, where moving pods is left to the rebalancing, or 'settle' at
 -- a sync; 6… names. Answers how many were looked at.
 -- include base
+-- include deadline
 -- include fence
+-- include fresh
 -- include pods
 -- include calls
 local is_sync = ARGV[5] == 'settle'

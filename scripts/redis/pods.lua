@@ -28,7 +28,7 @@ for _, pod in ipairs(names) do
     answer[n + 3] = pod_is_draining(pod, info) and 1 or 0
     answer[n + 4] = rc('SISMEMBER', P .. 'pods:out', pod)
     answer[n + 5] = rc('ZSCORE', P .. 'heartbeats', pod) or ''
-    answer[n + 6] = rc('GET', P .. 'lease:' .. pod) or ''
+    answer[n + 6] = pod_lease(pod) or ''
     answer[n + 7] = #calls
     for k = 1, #calls do
       answer[n + 7 + k] = calls[k]

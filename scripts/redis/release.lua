@@ -1,27 +1,34 @@
 -- Ends calls and gives their pods back to the pools that the pods belong to now.
 --
--- ARGV: 4… call_sids. Answers, for each, an error, {0} if there is no such call, or
+-- ARGV: 4 how many texts there are for each, 1 or 3; 5… these: call_sid, the pod that it must be on or '', how it ends if it
+-- is not just 'released' (see lib/ended.lua). Answers, for each, an error, {0} if there is no such call, or
 -- {1, pod, pool it came from, merchant, provider, allocated_at, pod's record or '', tier now or '', was draining}.
 --
 -- Written out for the common cases, a pod of an exclusive or shared tier that may take calls; the others go by the
--- library. Nine commands for an exclusive pod, eleven to fourteen for a shared one, and one for all of them.
+-- library. Nine commands for an exclusive pod, eleven to fourteen for a shared one, and two for all of them.
 -- include base
+-- include deadline
+-- include fresh
 -- include each
-local GRACE = 60000 -- as in lib/calls.lua
+local GRACE = 60000 -- as in lib/lease.lua
 local READY = '{"ready":true,"terminating":false,"held_until":0,"tier":"'
 
-local function release(call_sid)
+local SIZE = tonumber(ARGV[4])
+
+local function release(call_sid, on_pod, why)
   local call_key = P .. 'call:' .. call_sid
-  local record = rc('HMGET', call_key, 'pod_name', 'source_pool', 'merchant_id', 'provider', 'allocated_at')
+  local record = rc('HMGET', call_key, 'pod_name', 'source_pool', 'merchant_id', 'provider', 'allocated_at',
+    'renewed')
   local pod = record[1]
-  if not pod then
+  if not pod or (SIZE == 3 and on_pod ~= '' and on_pod ~= pod) then
     return {0}
   end
-  local text = rc('HGET', P .. 'pods', pod)
-  local answer = {1, pod, record[2] or '', record[3] or '', record[4] or '', record[5] or '0', text or '', '', 0}
-  if text and string.sub(text, 1, #READY) == READY then
+  local carriers = record[6] and rc('HGET', call_key, 'carriers')
+  local info = rc('HGET', P .. 'pods', pod)
+  local answer = {1, pod, record[2] or '', record[3] or '', record[4] or '', record[5] or '0', info or '', '', 0}
+  if info and string.sub(info, 1, #READY) == READY then
     local lease, calls, state = P .. 'lease:' .. pod, P .. 'pod:calls:' .. pod, P .. 'pod:' .. pod
-    local tier = string.match(text, '^[^"]+', #READY + 1) or ''
+    local tier = string.match(info, '^[^"]+', #READY + 1) or ''
     local _, last = string.find(ARGV[2], '\n' .. tier .. ' ', 1, true)
     local available = string.sub(tier, 1, 9) == 'merchant:' and P .. tier .. ':pods' or
       P .. 'pool:' .. tier .. ':available'
@@ -60,21 +67,20 @@ local function release(call_sid)
     if listed then
       -- Not listed: the tier's type has changed, and this router has not heard of it. The sweep will see to it.
       rc(type(listed) == 'table' and 'SADD' or 'SREM', P .. 'pods:out', pod)
+      if record[6] then
+        -- include ended
+        call_over(call_sid, SIZE == 3 and why or 'released', carriers)
+      end
       answer[8] = tier
       return answer
     end
   end
-  -- include pods
-  -- include calls
-  local info = text and pod_decode(text)
-  if info and pod_is_draining(pod, info) then
-    answer[9] = 1
+  -- include finish
+  -- include ended
+  if record[6] then
+    call_over(call_sid, SIZE == 3 and why or 'released', '') -- its carriers are told when it is dropped
   end
-  call_drop(call_sid, pod)
-  if info and not pod_settle(pod, info) then
-    answer[8] = info.tier
-  end
-  return answer
+  return call_finish(call_sid, record)
 end
 
-return each(4, 1, release)
+return each(5, SIZE, release)

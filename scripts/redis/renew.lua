@@ -1,33 +1,48 @@
--- Renews the leases of calls. ARGV: 4 lease in ms, 5 record's life in ms, 6 the router that carries them or '', 7… call_sids.
--- Answers {expiry, 1 or 0 for each call: renewed or unknown; then the calls that were found to have ended, five texts each}.
+-- Renews the leases of calls. ARGV: 4 lease in ms, 5 record's life in ms, 6 the router that carries them or '', 7… two texts
+-- for each: call_sid, the pod that it is connected to or ''.
+--
+-- Answers {expiry, r|a|u|o|c for each call: renewed, adopted, unknown, over, conflict; then the calls that were found to have
+-- ended, five texts each}.
 -- include base
--- include pods
--- include calls
+-- include deadline
+-- include fresh
+-- include adopt
+-- include keep
 local lease_ms, record_ms = tonumber(ARGV[4]), tonumber(ARGV[5])
 local carrier = ARGV[6]
 local lost = {}
 local answer = {string.format('%.0f', now + lease_ms)}
+
+local function renew(call_sid, on_pod)
+  local record = call_record(call_sid)
+  local pod = record[1]
+  if pod then
+    if on_pod ~= '' and on_pod ~= pod then
+      return 'c'
+    end
+    return call_keep(call_sid, pod, pod_get(pod), record, lost, lease_ms, record_ms)
+  end
+  local info = on_pod ~= '' and pod_get(on_pod)
+  if not info then
+    return call_is_over(call_sid) and 'o' or 'u'
+  end
+  local what = call_adopt(call_sid, on_pod, info, lease_ms, record_ms)
+  if what == 'a' then
+    pod_settle(on_pod, info)
+  end
+  return what
+end
+
 if carrier ~= '' then
   carrier_is_here(carrier)
 end
-for i = 7, #ARGV do
-  local record = call_record(ARGV[i])
-  local pod = record[1]
-  local is_live = pod and call_expiry(ARGV[i], pod) > now
-  if is_live then
-    call_renew(ARGV[i], pod, lease_ms, record_ms)
-    if carrier ~= '' then
-      call_carried(ARGV[i], carrier)
-    end
-  elseif pod then
-    call_ended(lost, ARGV[i], record, 'expired')
-    call_drop(ARGV[i], pod)
-    local info = pod_get(pod)
-    if info then
-      pod_settle(pod, info)
-    end
+for i = 7, #ARGV, 2 do
+  local what = renew(ARGV[i], ARGV[i + 1])
+  if carrier ~= '' and (what == 'r' or what == 'a') then
+    call_carried(ARGV[i], carrier)
+    rc('HSET', P .. 'call:' .. ARGV[i], 'connected', '1')
   end
-  answer[i - 5] = is_live and 1 or 0
+  answer[#answer + 1] = what
 end
 for _, text in ipairs(lost) do
   answer[#answer + 1] = text

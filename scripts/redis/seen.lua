@@ -7,7 +7,9 @@
 -- left, x conflict), tier, number of calls ended, and those, five texts each. Stops after some dozen calls:
 -- the pods that the answer leaves out are to be named again.
 -- include base
+-- include deadline
 -- include fence
+-- include fresh
 -- include pods
 -- include calls
 local CALLS_MAX = 50

@@ -3,6 +3,7 @@
 -- for each pod held out: tier, d|s|b draining, suspended, too busy; calls}. Tiers that are no longer configured
 -- come last and only while they have pods.
 -- include base
+-- include fresh
 -- include out
 local LOADS_MAX = 100
 local answer = {rc('ZCARD', P .. 'calls:active'), rc('HLEN', P .. 'pods'), 0}

@@ -1,7 +1,9 @@
 -- Ends calls whose lease has run out, at most ARGV[6] of them. ARGV[4] is the fence, ARGV[5] see lib/late.lua.
 -- Answers {how many are left, the time, the ended calls, five texts each}.
 -- include base
+-- include deadline
 -- include fence
+-- include fresh
 -- include late
 -- include pods
 -- include calls

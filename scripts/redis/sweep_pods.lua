@@ -5,7 +5,9 @@
 -- Answers {next cursor, are there more silent ones, pods brought back, the time, number of pods gone, their names…,
 -- ended calls, five texts each}.
 -- include base
+-- include deadline
 -- include fence
+-- include fresh
 -- include late
 -- include pods
 -- include calls

@@ -1,6 +1,7 @@
 -- Forgets calls whose record was deleted by hand, as the runbook for a stuck pod says. ARGV: 4 the fence, 5
 -- cursor, 6 how many to look at. Answers {next cursor, how many were forgotten}.
 -- include base
+-- include deadline
 -- include fence
 local page = rc('ZSCAN', P .. 'calls:active', ARGV[5], 'COUNT', ARGV[6])
 local forgotten = 0

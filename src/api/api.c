@@ -123,7 +123,16 @@ int api_set_secrets(struct api *api, const char *const texts[SECRET_KINDS])
 void api_set_stopping(struct api *api)
 {
     api->is_stopping = true;
+}
+
+void api_end_watchers(struct api *api)
+{
     watchers_stop(api->watchers);
+}
+
+void api_forget_servers(struct api *api)
+{
+    api->server_count = 0;
 }
 
 void api_set_leader(struct api *api, bool is_leader, const char *leader)

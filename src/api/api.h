@@ -51,8 +51,14 @@ int api_serve(struct api *api, struct http_server *server) MUST_CHECK;
 /* Adds /metrics and the health routes only: for the listener on METRICS_PORT. */
 int api_serve_metrics(struct api *api, struct http_server *server) MUST_CHECK;
 
-/* On shutdown: /ready answers 503 from now on, and who watches events is sent away. */
+/* On shutdown: /ready answers 503 from now on. All else is answered as before. */
 void api_set_stopping(struct api *api);
+
+/* When nobody is accepted any more: who watches events is sent away. */
+void api_end_watchers(struct api *api);
+
+/* Before the servers are closed: their connections are not counted any more. */
+void api_forget_servers(struct api *api);
 
 /* Who leads; shown in the status. */
 void api_set_leader(struct api *api, bool is_leader, const char *leader);

@@ -40,7 +40,7 @@ struct api {
     uint64_t limited;                             /* requests refused since the last line about them */
     uint64_t limited_logged_ms;                   /* clock_elapsed_ms; 0: never */
     struct secrets *secrets;                      /* never NULL, but replaced: not to be kept beyond a call */
-    struct http_server *servers[API_SERVERS_MAX]; /* borrowed; not looked at once we are stopping */
+    struct http_server *servers[API_SERVERS_MAX]; /* borrowed; see api_forget_servers */
     const char *server_names[API_SERVERS_MAX];
     size_t server_count;
     uint64_t started_ms; /* clock_elapsed_ms */

@@ -78,12 +78,14 @@ void api_release(struct http_request *request, void *arg)
     struct command command = {.type = COMMAND_RELEASE};
     struct params params;
     const char *reason;
+    const char *pod;
 
     if (!release)
         return;
     release->task.failed = api_release_failed;
     params_read_json(&params, request);
     release->call_sid = params_call_sid(&params, "call_sid");
+    pod = params_pod_name_if_given(&params);
     if (params.error) {
         api_refuse(request, 400, params.error);
         return;
@@ -93,6 +95,7 @@ void api_release(struct http_request *request, void *arg)
     if (reason)
         memcpy(release->reason, reason, strnlen(reason, REASON_LOGGED_MAX));
     command.release.call_sid = release->call_sid;
+    command.release.pod = pod;
     api_execute(&release->task, &command);
 }
 
@@ -107,14 +110,26 @@ static void api_renew_stored(struct api_task *task, const struct result *result)
     struct json_writer json;
     struct strbuf buf;
 
+    for (size_t i = 0; result->outcome == OUTCOME_OK && i < result->renew.conflicts.count; i++)
+        log_warn("a renewed call has lost its pod to another",
+                 log_str("call_sid", result->renew.conflicts.names[i]),
+                 log_str("request_id", http_request_id(task->request)));
+    if (result->outcome == OUTCOME_OK && renewal->count == 1 && result->renew.conflicts.count == 1) {
+        api_refuse(task->request, 409, "another call has the pod by now");
+        return;
+    }
     if (result->outcome != OUTCOME_OK || (renewal->count == 1 && result->renew.renewed.count == 0)) {
-        api_refuse_outcome(task->request, result, CALL_NOT_FOUND);
+        api_refuse_outcome(task->request, result,
+                           result->outcome == OUTCOME_OK && result->renew.over.count ? "the call has ended"
+                                                                                     : CALL_NOT_FOUND);
         return;
     }
     api_reply_begin(task->request, &buf, &json);
     json_put_bool(&json, "success", true);
     api_put_names(&json, "renewed", &result->renew.renewed);
     api_put_names(&json, "unknown", &result->renew.unknown);
+    api_put_names(&json, "ended", &result->renew.over);
+    api_put_names(&json, "conflicts", &result->renew.conflicts);
     json_put_time(&json, "expires_at", result->renew.expires_at_ms);
     json_object_end(&json);
     api_reply_json(task->request, 200, &buf);

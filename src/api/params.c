@@ -162,6 +162,13 @@ const char *params_pod_name(struct params *params)
     return params_required(params, "pod_name", name_is_pod, POD_NAME_RULE);
 }
 
+const char *params_pod_name_if_given(struct params *params)
+{
+    const char *text = params_text(params, "pod_name");
+
+    return text && text[0] ? params_pod_name(params) : NULL;
+}
+
 const char *params_address(struct params *params)
 {
     return params_required(params, "address", name_is_address, ADDRESS_RULE);

@@ -39,6 +39,8 @@ const char *params_call_sid(struct params *params, const char *name);
 const char *params_merchant(struct params *params);
 /* Required: pod_name. NULL if it is wrong. */
 const char *params_pod_name(struct params *params);
+/* The same where it may be left out: NULL. */
+const char *params_pod_name_if_given(struct params *params);
 /* Required: address. NULL if it is wrong. */
 const char *params_address(struct params *params);
 /* A text of at most API_TEXT_MAX bytes without control characters; `otherwise` if absent or empty. */

@@ -344,6 +344,8 @@ static void api_pod_heartbeat_stored(struct api_task *task, const struct result 
     json_array_begin(&json);
     for (size_t i = 0; i < result->heartbeat.ended.count; i++)
         json_string(&json, result->heartbeat.ended.calls[i].call_sid);
+    for (size_t i = 0; i < result->heartbeat.over.count; i++)
+        json_string(&json, result->heartbeat.over.names[i]);
     json_array_end(&json);
     api_put_names(&json, "conflicts", &result->heartbeat.conflicts);
     json_object_end(&json);

@@ -16,6 +16,7 @@
 #include "app/lead.h"
 #include "app/redis.h"
 #include "app/reload.h"
+#include "app/stop.h"
 #include "app/tls.h"
 #include "app/warn.h"
 #include "base/clock.h"
@@ -27,8 +28,6 @@
 #include "store/embedded/embedded.h"
 
 enum {
-    DRAIN_LOOK_MS = 10,
-    LEAVE_MS = 500, /* for clients to go elsewhere by themselves */
     LOG_LOOK_MS = 10,
     LOG_PATIENCE_MS = 1000, /* with a slow reader of the log, at the end */
     ERROR_MAX = 1024,
@@ -40,16 +39,14 @@ struct app {
     const struct settings *settings;
     int status;
     bool is_stopping;
-    bool is_draining;
     bool is_drained;
-    uint64_t leave_until_ms;
-    uint64_t drain_until_ms;
+    unsigned stop_signals; /* so far */
     unsigned servers_left; /* to close */
 
     uv_loop_t loop;
     uv_prepare_t log_flusher;
     uv_timer_t log_timer; /* while the reader of the log is slow */
-    uv_timer_t drain_timer;
+    struct stop stop;
     uv_signal_t signals[3];
 
     struct store *store;
@@ -81,7 +78,7 @@ static void app_close_handles(void *arg)
     app->store = NULL;
     uv_close((uv_handle_t *)&app->log_flusher, NULL);
     uv_close((uv_handle_t *)&app->log_timer, NULL);
-    uv_close((uv_handle_t *)&app->drain_timer, NULL);
+    stop_close(&app->stop);
     for (size_t i = 0; i < ARRAY_LEN(app->signals); i++)
         uv_close((uv_handle_t *)&app->signals[i], NULL);
 }
@@ -115,6 +112,8 @@ static void app_close_servers(void *arg)
     struct app *app = arg;
 
     app->kube = NULL;
+    if (app->api)
+        api_forget_servers(app->api);
     app->servers_left = 1; /* this function itself, so that there is always a last one */
     app_close_server(app, app->server);
     app_close_server(app, app->metrics_server);
@@ -156,68 +155,65 @@ static void app_gateway_stopped(void *arg)
 }
 
 /* Before the servers and the store: it holds requests of the one, and releases calls in the other. */
-static void app_stop_gateway(struct app *app)
+static void app_stop_gateway(void *arg)
 {
+    struct app *app = arg;
+
     if (app->gateway)
         gateway_stop(app->gateway, app_gateway_stopped, app);
     else
         app_gateway_stopped(app);
 }
 
-static void app_look_at_drain(uv_timer_t *timer)
+static void app_stop(struct app *app, bool is_hasty)
 {
-    struct app *app = timer->data;
-    size_t carried = gateway_connections(app->gateway);
-    size_t connections = http_server_connections(app->server);
-    size_t encrypted;
+    const struct settings *settings = app->settings;
+    const struct stop_parts parts = {
+        .api = app->api,
+        .gateway = app->gateway,
+        .server = app->server,
+        .tls = app->tls,
+        .delay_ms = settings->shutdown_delay_ms,
+        .timeout_ms = settings->http_shutdown_timeout_ms,
+        .has_stream_timeout = config_is_set(app->config, "GATEWAY_DRAIN_TIMEOUT"),
+        .stream_timeout_ms = settings->gateway_drain_timeout_ms,
+        .call_max_ms = settings->call_max_duration_ms,
+        .release_grace_ms = settings->gateway_release_grace_ms,
+        .stopped = app_stop_gateway,
+        .stopped_arg = app,
+    };
 
-    if (!app->is_draining && connections > 0 && uv_now(&app->loop) < app->leave_until_ms)
-        return;
-    if (!app->is_draining) {
-        app->is_draining = true;
-        http_server_drain(app->server);
-        if (app->tls)
-            tls_server_drain(app->tls);
-        gateway_drain(app->gateway);
-        connections = http_server_connections(app->server);
-    }
-    /* A connection that has ended may still have something to send here. */
-    encrypted = app->tls ? tls_server_connections(app->tls) : 0;
-    if (connections + carried + encrypted > 0 && uv_now(&app->loop) < app->drain_until_ms)
-        return;
-    uv_timer_stop(timer);
-    if (connections > 0)
-        log_warn("connections cut at the shutdown timeout", log_num("connections", (int64_t)connections));
-    app_stop_gateway(app);
+    app->is_stopping = true;
+    lead_stop(app->lead, app_lead_stopped, app); /* the next leader need not wait for our clients */
+    stop_begin(&app->stop, &parts, is_hasty);
 }
 
-static void app_stop(struct app *app)
+/* SIGTERM is a rollout's; SIGINT is that of a person who waits. */
+static void app_asked_to_stop(struct app *app, int number)
 {
-    app->is_stopping = true;
-    app->drain_until_ms = uv_now(&app->loop) + app->settings->http_shutdown_timeout_ms;
-    app->leave_until_ms = min_u64(uv_now(&app->loop) + LEAVE_MS, app->drain_until_ms);
-    api_set_stopping(app->api);
-    lead_stop(app->lead, app_lead_stopped, app); /* the next leader need not wait for our clients */
-    http_server_leave(app->server);
-    uv_timer_start(&app->drain_timer, app_look_at_drain, 0, DRAIN_LOOK_MS);
+    app->stop_signals++;
+    if (!app->is_stopping) {
+        log_info("stopping", log_num("signal", number));
+        app_stop(app, number == SIGINT);
+    } else if (app->stop_signals == 2) {
+        log_warn("second signal: what is open is cut after HTTP_SHUTDOWN_TIMEOUT", log_num("signal", number));
+        stop_hurry(&app->stop);
+    } else {
+        log_warn(app->stop_signals > 2 ? "third signal: exiting at once" : "signal: exiting at once",
+                 log_num("signal", number));
+        log_flush();
+        _exit(EXIT_FAILED);
+    }
 }
 
 static void app_signalled(uv_signal_t *signal, int number)
 {
     struct app *app = signal->data;
 
-    if (number == SIGHUP) {
-        if (!app->is_stopping)
-            reload_run(app->reload);
-        return;
-    }
-    if (app->is_stopping) {
-        log_warn("second signal: exiting at once", log_num("signal", number));
-        log_flush();
-        _exit(EXIT_FAILED);
-    }
-    log_info("stopping", log_num("signal", number));
-    app_stop(app);
+    if (number != SIGHUP)
+        app_asked_to_stop(app, number);
+    else if (!app->is_stopping)
+        reload_run(app->reload);
 }
 
 /* Building up. */
@@ -249,8 +245,7 @@ static int app_init_loop(struct app *app)
     uv_timer_init(&app->loop, &app->log_timer);
     uv_unref((uv_handle_t *)&app->log_timer);
     uv_prepare_start(&app->log_flusher, app_flush_log);
-    uv_timer_init(&app->loop, &app->drain_timer);
-    app->drain_timer.data = app;
+    stop_init(&app->stop, &app->loop);
     for (size_t i = 0; i < ARRAY_LEN(app->signals); i++) {
         uv_signal_init(&app->loop, &app->signals[i]);
         app->signals[i].data = app;
@@ -368,13 +363,17 @@ static int app_new_gateway(struct app *app)
         .connect_timeout_ms = settings->gateway_connect_timeout_ms,
         .max_connections = (size_t)settings->gateway_max,
         .trusted = app->trusted,
+        .identity = app->identity,
     };
     int err;
 
     store_health(app->store, &health);
-    gateway.identity = strcmp(health.name, "redis") == 0 ? app->identity : "";
+    gateway.shares_store = strcmp(health.name, "redis") == 0;
     err = gateway_new(&app->loop, &gateway, app->store, app->metrics, &app->gateway);
-    return err < 0 ? err : gateway_serve(app->gateway, app->server);
+    if (err < 0)
+        return err;
+    ended_also_tell(app->ended, gateway_call_lost, app->gateway);
+    return gateway_serve(app->gateway, app->server);
 }
 
 _Static_assert((int)API_TICKET_SIZE >= (int)GATEWAY_TICKET_SIZE, "a ticket must fit");

@@ -8,6 +8,8 @@ enum { ENDED_REASONS = CALL_END_UNMENTIONED + 1 };
 
 struct ended {
     struct metrics_series *by_reason[ENDED_REASONS];
+    call_over_fn tell;
+    void *tell_arg;
 };
 
 static void ended_told(void *arg, const struct ended_call *call)
@@ -18,6 +20,14 @@ static void ended_told(void *arg, const struct ended_call *call)
              log_str("pool", call->pool), log_str("merchant", call->merchant_id),
              log_str("reason", call_end_name(call->why)));
     metrics_add(ended->by_reason[call->why], 1);
+    if (ended->tell)
+        ended->tell(ended->tell_arg, call->call_sid);
+}
+
+void ended_also_tell(struct ended *ended, call_over_fn fn, void *arg)
+{
+    ended->tell = fn;
+    ended->tell_arg = arg;
 }
 
 int ended_new(struct store *store, struct metrics *metrics, struct ended **ret_ended)
@@ -26,7 +36,7 @@ int ended_new(struct store *store, struct metrics *metrics, struct ended **ret_e
     struct metrics_family *family =
         metrics_family(metrics, METRICS_COUNTER, "smart_router_calls_ended_total",
                        "Calls that ended without being released.", labels, 1, NULL, 0);
-    struct ended *ended = malloc(sizeof(*ended));
+    struct ended *ended = calloc(1, sizeof(*ended));
 
     if (!family || !ended) {
         free(ended);

@@ -13,6 +13,9 @@ struct ended; /* opaque: see ended.c */
 /* Listens to `store` from now on; free it after the store. */
 int ended_new(struct store *store, struct metrics *metrics, struct ended **ret_ended) MUST_CHECK;
 
+/* Who else wants to know, at the same time; it must not use the store. */
+void ended_also_tell(struct ended *ended, call_over_fn fn, void *arg);
+
 /* Accepts NULL; always returns NULL. */
 struct ended *ended_free(struct ended *ended);
 

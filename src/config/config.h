@@ -41,6 +41,7 @@ struct settings {
     uint64_t http_write_timeout_ms;
     uint64_t http_idle_timeout_ms;
     uint64_t http_shutdown_timeout_ms;
+    uint64_t shutdown_delay_ms;
     uint64_t max_connections;
     /* Store */
     const char *data_dir;
@@ -82,6 +83,7 @@ struct settings {
     uint64_t gateway_release_grace_ms;
     uint64_t gateway_idle_timeout_ms;
     uint64_t gateway_connect_timeout_ms;
+    uint64_t gateway_drain_timeout_ms; /* counts only if it is set: config_is_set */
     uint64_t gateway_max;
     /* Tiers */
     const char *tier_config;

@@ -38,7 +38,12 @@ const struct setting config_table[] = {
      LIMITS(10 * MS, DAY), .help = "How long a connection may stay open between two requests."},
     {"HTTP_SHUTDOWN_TIMEOUT", group_http, SETTING_DURATION, FIELD(http_shutdown_timeout_ms),
      .fallback = "30s", LIMITS(0, HOUR),
-     .help = "How long requests in flight and connections of the gateway may take to finish after SIGTERM."},
+     .help = "How long requests in flight may take to finish once nobody is accepted any more, and the least "
+             "time that connections of the gateway get. After SIGINT or a second signal it is all they get."},
+    {"SHUTDOWN_DELAY", group_http, SETTING_DURATION, FIELD(shutdown_delay_ms), .fallback = "5s",
+     LIMITS(0, HOUR),
+     .help = "How long everybody is still accepted and answered after SIGTERM, while /ready says 503: longer "
+             "than load balancers take to notice."},
     {"MAX_CONNECTIONS", group_http, SETTING_UINT, FIELD(max_connections), .fallback = "10000",
      LIMITS(1, 1000000),
      .help =
@@ -54,8 +59,9 @@ const struct setting config_table[] = {
     {"REDIS_URL", group_store, SETTING_STRING, .is_secret = true, FIELD(redis_url), .fallback = "",
      LIMITS(0, 4096),
      .help =
-         "The Redis that several routers share: redis://[user:password@]host[:port][/db] or unix:///path. "
-         "Unset: the embedded store."},
+         "The Redis that several routers share: redis://[user:password@]host[:port][,host[:port]…][/db], "
+         "several of these with commas, or unix:///path. Several hosts are nodes of a Redis Cluster, or a "
+         "master and its replicas. Unset: the embedded store."},
     {"REDIS_SENTINELS", group_store, SETTING_STRING, FIELD(redis_sentinels), .fallback = "", LIMITS(0, 4096),
      .help = "Sentinels that know the Redis master, as host:port,host:port. User, password and database come "
              "from REDIS_URL."},
@@ -79,7 +85,10 @@ const struct setting config_table[] = {
     {"REDIS_TIMEOUT", group_store, SETTING_DURATION, FIELD(redis_timeout_ms), .fallback = "2s",
      LIMITS(10 * MS, MINUTE), .help = "How long to wait for Redis."},
     {"REDIS_WAIT_REPLICAS", group_store, SETTING_UINT, FIELD(redis_wait_replicas), .fallback = "0",
-     LIMITS(0, 100), .help = "Replicas of Redis that must have an allocation before it is answered."},
+     LIMITS(0, 100),
+     .help =
+         "Replicas of Redis that must have an allocation or a release before it is answered. Set it to the "
+         "number of replicas to lose nothing in a planned failover; a replica that is away then means 503."},
     {"KEY_PREFIX", group_store, SETTING_STRING, FIELD(key_prefix), .fallback = "voice:", LIMITS(1, 64),
      .help = "What every key in Redis begins with; {voice}: puts them into one slot of a Redis Cluster."},
 
@@ -154,6 +163,12 @@ const struct setting config_table[] = {
      .fallback = "2s", LIMITS(10 * MS, MINUTE),
      .help = "How long a pod may take to accept a connection before its call moves to another one; it has "
              "five times as long to answer the handshake."},
+    {"GATEWAY_DRAIN_TIMEOUT", group_gateway, SETTING_DURATION, FIELD(gateway_drain_timeout_ms),
+     .fallback = "", LIMITS(0, 30 * DAY),
+     .help =
+         "How long open gateway connections may go on after SIGTERM and SHUTDOWN_DELAY before they are "
+         "cut; never less than HTTP_SHUTDOWN_TIMEOUT. Unset: CALL_MAX_DURATION if another router is alive "
+         "on the same Redis, else 0."},
     {"GATEWAY_MAX", group_gateway, SETTING_UINT, FIELD(gateway_max), .fallback = "10000", LIMITS(1, 1000000),
      .help = "Gateway connections open at once; more get 503. Each takes two file descriptors."},
 

@@ -71,9 +71,13 @@ int core_allocate(struct core *core, const struct command *command, struct arena
     struct pod *pod;
     int rc;
 
-    call = call_find_live(core, call_sid);
+    result->allocate.attempt = command->allocate.attempt;
+    call = call_find(core, call_sid);
     if (call) {
         result->allocate.was_existing = true;
+        attempts_add(&call->attempts, command->allocate.attempt);
+        if (call_is_expired(core, call))
+            call_revive(core, call);
         return call_info(call, arena, &result->allocate.call);
     }
     pod = pod_for_call(core, merchant_id, command->allocate.prefer, &chain,
@@ -87,6 +91,7 @@ int core_allocate(struct core *core, const struct command *command, struct arena
                   core->now_ms + first_lease_ms(core), &call);
     if (rc)
         return rc;
+    attempts_add(&call->attempts, command->allocate.attempt);
     pod_place(core, pod);
     call_report(core, call);
     rc = call_info(call, arena, &result->allocate.call);
@@ -96,7 +101,8 @@ int core_allocate(struct core *core, const struct command *command, struct arena
 }
 
 /* A call whose lease has just run out is released like any other: its slot is still its own. */
-static int release_call(struct core *core, struct call *call, struct arena *arena, struct result *result)
+static int release_call(struct core *core, struct call *call, enum call_over why, struct arena *arena,
+                        struct result *result)
 {
     struct pod *pod;
     int rc;
@@ -112,7 +118,7 @@ static int release_call(struct core *core, struct call *call, struct arena *aren
     pod = call->pod;
     result->release.was_draining = pod_is_draining(core, pod);
     result->release.released_to = "";
-    if (!call_end(core, call)) {
+    if (!call_finish(core, call, why)) {
         result->release.released_to = arena_strdup(arena, pod->pool->label);
         if (!result->release.released_to)
             return -ENOMEM;
@@ -122,7 +128,43 @@ static int release_call(struct core *core, struct call *call, struct arena *aren
 
 int core_release(struct core *core, const struct command *command, struct arena *arena, struct result *result)
 {
-    return release_call(core, call_find(core, command->release.call_sid), arena, result);
+    struct call *call = call_find(core, command->release.call_sid);
+    const char *pod = command->release.pod;
+
+    if (call && pod && strcmp(call->pod->name, pod) != 0)
+        call = NULL;
+    return release_call(core, call, command->release.why, arena, result);
+}
+
+int core_undo(struct core *core, const struct command *command, struct arena *arena, struct result *result)
+{
+    struct call *call = call_find(core, command->undo.call_sid);
+
+    if (!call || !attempts_remove(&call->attempts, command->undo.attempt)) {
+        result->outcome = OUTCOME_NOT_FOUND;
+        return 0;
+    }
+    if (call->attempts.count > 0 || call->was_renewed) {
+        result->outcome = OUTCOME_CONFLICT;
+        result->error = "somebody else has the call";
+        return 0;
+    }
+    return release_call(core, call, CALL_OVER_RELEASED, arena, result);
+}
+
+int core_hold(struct core *core, const struct command *command, struct arena *arena, struct result *result)
+{
+    struct call *call = call_find(core, command->hold.call_sid);
+
+    if (!call) {
+        result->outcome = OUTCOME_NOT_FOUND;
+        result->hold.has_ended = overs_has(&core->overs, command->hold.call_sid, core->now_ms);
+        return 0;
+    }
+    result->hold.was_connected = call->was_connected;
+    call->is_carried = true;
+    call_renew(core, call);
+    return call_info(call, arena, &result->hold.call);
 }
 
 /* Core has one process, so nobody else can carry the call. */
@@ -130,10 +172,12 @@ int core_leave(struct core *core, const struct command *command, struct arena *a
 {
     struct call *call = call_find(core, command->leave.call_sid);
 
+    if (call)
+        call->is_carried = false;
     if (call && call->lease.at != command->leave.expires_at_ms) {
         result->outcome = OUTCOME_CONFLICT;
         result->error = "somebody has renewed the call";
         return 0;
     }
-    return release_call(core, call, arena, result);
+    return release_call(core, call, CALL_OVER_CLOSED, arena, result);
 }

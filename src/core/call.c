@@ -16,20 +16,9 @@ struct call *call_find(const struct core *core, const char *call_sid)
     return node ? CONTAINER_OF(node, struct call, node) : NULL;
 }
 
-bool call_is_dead(const struct core *core, const struct call *call)
+bool call_is_expired(const struct core *core, const struct call *call)
 {
     return call->lease.at <= core->now_ms;
-}
-
-struct call *call_find_live(struct core *core, const char *call_sid)
-{
-    struct call *call = call_find(core, call_sid);
-
-    if (call && call_is_dead(core, call)) {
-        call_lose(core, call, CALL_END_EXPIRED);
-        return NULL;
-    }
-    return call;
 }
 
 static int calls_reserve(struct core *core)
@@ -88,6 +77,13 @@ int call_new(struct core *core, const char *call_sid, const char *merchant_id, c
     return 0;
 }
 
+static void call_report_lease(struct core *core, const struct call *call)
+{
+    core_report(core,
+                &(struct record){.type = RECORD_RENEWED,
+                                 .renewed = {.call_sid = call->call_sid, .expires_at_ms = call->lease.at}});
+}
+
 void call_report(struct core *core, const struct call *call)
 {
     core_report(core, &(struct record){
@@ -100,6 +96,8 @@ void call_report(struct core *core, const struct call *call)
                                    .allocated_at_ms = call->allocated_at_ms,
                                    .expires_at_ms = call->lease.at},
                       });
+    if (call->was_renewed)
+        call_report_lease(core, call);
 }
 
 void call_free(struct core *core, struct call *call)
@@ -112,6 +110,7 @@ void call_free(struct core *core, struct call *call)
     core->slots[call->slot] = NULL;
     core->free_slots[core->free_slot_count++] = call->slot;
     pool_unref(core, call->source);
+    attempts_release(&call->attempts);
     free(call);
 }
 
@@ -120,6 +119,29 @@ bool call_end(struct core *core, struct call *call)
     struct pod *pod = call->pod;
 
     core_report(core, &(struct record){.type = RECORD_CALL_GONE, .call = {.call_sid = call->call_sid}});
+    call_free(core, call);
+    return pod_settle(core, pod);
+}
+
+static void call_record_over(struct core *core, const struct call *call, enum call_over why)
+{
+    /* Without memory a late word of its pod may bring it back, until its lease ends. */
+    if (overs_add(&core->overs, call->call_sid, why, core->now_ms))
+        return;
+    core_report(core,
+                &(struct record){.type = RECORD_OVER,
+                                 .over = {.call_sid = call->call_sid, .why = why, .at_ms = core->now_ms}});
+}
+
+bool call_finish(struct core *core, struct call *call, enum call_over why)
+{
+    struct pod *pod = call->pod;
+
+    core_report(core, &(struct record){.type = RECORD_CALL_GONE, .call = {.call_sid = call->call_sid}});
+    if (call->was_renewed)
+        call_record_over(core, call, why);
+    if (call->is_carried && core->on_over)
+        core->on_over(core->on_over_arg, call->call_sid);
     call_free(core, call);
     return pod_settle(core, pod);
 }
@@ -135,17 +157,52 @@ bool call_lose(struct core *core, struct call *call, enum call_end why)
     return call_end(core, call);
 }
 
+void call_note_renewed(struct core *core, struct call *call)
+{
+    /* It has begun anew: the end of the one before it counts no more. */
+    if (!call->was_renewed)
+        overs_remove(&core->overs, call->call_sid);
+    call->was_renewed = true;
+}
+
 void call_renew(struct core *core, struct call *call)
 {
     uint64_t expires_at_ms = core->now_ms + core->settings.lease_ttl_ms;
 
     call->misses = 0;
-    if (call->lease.at == expires_at_ms)
+    if (call->lease.at == expires_at_ms && call->was_renewed)
         return;
+    call_note_renewed(core, call);
     heap_set(&core->leases, &call->lease, expires_at_ms);
-    core_report(core,
-                &(struct record){.type = RECORD_RENEWED,
-                                 .renewed = {.call_sid = call->call_sid, .expires_at_ms = expires_at_ms}});
+    call_report_lease(core, call);
+}
+
+void call_revive(struct core *core, struct call *call)
+{
+    /* As two records, as for a move: a renewal would say more than happened. */
+    core_report(core, &(struct record){.type = RECORD_CALL_GONE, .call = {.call_sid = call->call_sid}});
+    heap_set(&core->leases, &call->lease, core->now_ms + first_lease_ms(core));
+    call_report(core, call);
+}
+
+int call_adopt(struct core *core, const char *call_sid, struct pod *pod, struct call **ret_call)
+{
+    struct call *call;
+    int rc;
+
+    if (overs_has(&core->overs, call_sid, core->now_ms))
+        return -EALREADY;
+    if (pod->load >= pod->pool->spec.max_concurrent)
+        return -EAGAIN;
+    rc = call_new(core, call_sid, "", "", pod, pod->pool, core->now_ms,
+                  core->now_ms + core->settings.lease_ttl_ms, &call);
+    if (rc)
+        return rc;
+    call->was_renewed = true;
+    pod_place(core, pod);
+    call_report(core, call);
+    *ret_call = call;
+    return 0;
 }
 
 void call_move(struct core *core, struct call *call, struct pod *to)

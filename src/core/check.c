@@ -143,6 +143,8 @@ static bool check_calls(const struct core *core, char *error, size_t error_size)
             return VIOLATION("call %s is not where it should be", call->call_sid);
         if (pod_find(core, call->pod->name) != call->pod)
             return VIOLATION("call %s is on a pod that is not registered", call->call_sid);
+        if (call->was_renewed && map_get(&core->overs.by_call, call->call_sid, strlen(call->call_sid)))
+            return VIOLATION("call %s is renewed although its end is recorded", call->call_sid);
         if (!list_holds(&call->pod->calls, &call->on_pod))
             return VIOLATION("call %s is not in the list of its pod", call->call_sid);
         if (call->lease.place == 0 || core->leases.nodes[call->lease.place - 1] != &call->lease)

@@ -4,9 +4,12 @@ const char *command_name(enum command_type type)
 {
     static const char *const names[COMMAND_TYPES] = {
         [COMMAND_ALLOCATE] = "allocate",
+        [COMMAND_UNDO] = "undo",
         [COMMAND_RELEASE] = "release",
+        [COMMAND_HOLD] = "hold",
         [COMMAND_LEAVE] = "leave",
         [COMMAND_RENEW] = "renew",
+        [COMMAND_PRESENT] = "present",
         [COMMAND_HEARTBEAT] = "heartbeat",
         [COMMAND_DRAIN] = "drain",
         [COMMAND_UNDRAIN] = "undrain",
@@ -31,4 +34,16 @@ const char *command_name(enum command_type type)
 
     assert(type < COMMAND_TYPES);
     return names[type];
+}
+
+const char *call_over_name(enum call_over over)
+{
+    static const char *const names[CALL_OVERS] = {
+        [CALL_OVER_RELEASED] = "released",
+        [CALL_OVER_CLOSED] = "closed",
+        [CALL_OVER_TIMED_OUT] = "timed_out",
+    };
+
+    assert(over < CALL_OVERS);
+    return names[over];
 }

@@ -22,15 +22,20 @@ enum {
     HEARTBEAT_MISSES = 2,         /* heartbeats in a row that must leave a call out before it is ended */
     HEARTBEAT_YOUNG_MS = 30000,   /* a call younger than this is not ended by heartbeats */
     CARRIER_MAX = 255,
-    CARRIER_TTL_MS = 30000, /* as in scripts/redis/lib/calls.lua */
+    CARRIER_TTL_MS = 30000,     /* as in scripts/redis/lib/calls.lua */
+    ATTEMPTS_MAX = 8,           /* remembered of one call, as in scripts/redis/lib/attempts.lua */
+    ENDED_KEEP_MS = 600 * 1000, /* how long a recorded end is known, as in scripts/redis/lib/ended.lua */
 };
 
 enum command_type {
     /* change something */
     COMMAND_ALLOCATE,
+    COMMAND_UNDO,
     COMMAND_RELEASE,
+    COMMAND_HOLD,
     COMMAND_LEAVE,
     COMMAND_RENEW,
+    COMMAND_PRESENT,
     COMMAND_HEARTBEAT,
     COMMAND_DRAIN,
     COMMAND_UNDRAIN,
@@ -62,6 +67,17 @@ static inline bool command_only_looks(enum command_type type)
 {
     return type >= COMMAND_STATUS;
 }
+
+/* How a call was ended on purpose. Such an end is recorded, and the call never comes back by itself. */
+enum call_over {
+    CALL_OVER_RELEASED,  /* somebody asked for it */
+    CALL_OVER_CLOSED,    /* the gateway saw its end, or its provider told it */
+    CALL_OVER_TIMED_OUT, /* it waited for too long */
+    CALL_OVERS,
+};
+
+/* "released", "closed", "timed_out". */
+const char *call_over_name(enum call_over over);
 
 /* Who says that a pod exists. A sync removes only pods of its own source. */
 enum pod_source {
@@ -103,10 +119,30 @@ struct command {
             const char *merchant_id; /* "" if none */
             const char *provider;    /* "" if none */
             const char *prefer;      /* for replays: take this pod if it is as good as any; else NULL */
+            uint64_t attempt;        /* names this request, for undo; 0: the store gives it a number */
         } allocate;
+        /*
+         * An allocation was answered with an error although it may have been carried out, or its client has
+         * gone. Takes the attempt off the call, and ends the call if no other attempt is left and nobody has
+         * renewed it. Else the outcome is OUTCOME_CONFLICT, or OUTCOME_NOT_FOUND: there is no such attempt.
+         */
         struct {
             const char *call_sid;
+            uint64_t attempt;
+        } undo;
+        struct {
+            const char *call_sid;
+            const char *pod; /* NULL: any. A call that is on another one by now is not found. */
+            enum call_over why;
         } release;
+        /*
+         * A connection of the call is about to be opened. One step that says where the call is, renews it and
+         * makes the process its carrier, so that nobody releases it meanwhile.
+         */
+        struct {
+            const char *call_sid;
+            const char *carrier; /* see renew */
+        } hold;
         /*
          * A process does not carry the call any more: it is released, unless another one carries it or
          * somebody has renewed it. Then the outcome is OUTCOME_CONFLICT.
@@ -114,18 +150,32 @@ struct command {
         struct {
             const char *call_sid;
             const char *carrier;    /* see renew */
-            uint64_t expires_at_ms; /* when its lease ends, if nobody has renewed it */
+            uint64_t expires_at_ms; /* when its lease ends, if nobody has renewed it; 0: release nothing */
         } leave;
+        /*
+         * Proof of life: a call whose lease has run out is renewed like any other, as long as nobody has
+         * ended it.
+         */
         struct {
             const char *const *call_sids;
             size_t count;
             /*
-             * The process that carries these calls' connections, for stores that several processes share:
-             * 1 to CARRIER_MAX letters, digits and . _ -; NULL: none. One that has not renewed anything for
-             * CARRIER_TTL_MS is taken for dead.
+             * The process that carries these calls' connections: 1 to CARRIER_MAX letters, digits and . _ -;
+             * NULL: none. One that has said nothing, not even that it is present, for CARRIER_TTL_MS is taken
+             * for dead.
              */
             const char *carrier;
+            /*
+             * With a carrier: the pod that each call is connected to. A call that the store has lost is
+             * adopted there, if there is room. NULL: lost calls are unknown.
+             */
+            const char *const *pods;
         } renew;
+        /* A process says that it is alive, or, as its last word, that it carries nothing any more. */
+        struct {
+            const char *carrier; /* see renew; not NULL */
+            bool is_leaving;
+        } present;
         struct {
             const char *pod;
             const char *const *call_sids;
@@ -230,6 +280,9 @@ struct ended_call {
 /* Borrows the call for the duration of the call. */
 typedef void (*call_ended_fn)(void *arg, const struct ended_call *call);
 
+/* Borrows the name for the duration of the call. */
+typedef void (*call_over_fn)(void *arg, const char *call_sid);
+
 struct name_array {
     const char **names;
     size_t count;
@@ -299,6 +352,7 @@ struct result {
         struct {
             struct call_info call;
             bool was_existing;
+            uint64_t attempt;         /* of this request: see undo */
             bool merchant_unreadable; /* its stored configuration is broken: the default chain was used */
             const struct refusal *refusal; /* OUTCOME_NO_PODS */
         } allocate;
@@ -307,7 +361,12 @@ struct result {
             const char *released_to; /* the pool the pod belongs to now; "" when the pod left with the call */
             bool was_draining;
             bool is_carried; /* leave, OUTCOME_CONFLICT: by another process */
-        } release;           /* also leave */
+        } release;           /* also leave and undo */
+        struct {
+            struct call_info call;
+            bool was_connected; /* it had an open connection before, anywhere */
+            bool has_ended;     /* OUTCOME_NOT_FOUND: its end is recorded */
+        } hold;
         /* OUTCOME_NO_PODS: the call stays where it is, but from_pod is put aside all the same. */
         struct {
             struct call_info call;         /* OUTCOME_OK: where it is now */
@@ -317,13 +376,20 @@ struct result {
         } move;
         struct {
             struct name_array renewed;
+            struct name_array adopted; /* with pods: the store had lost them */
             struct name_array unknown;
+            struct name_array over;      /* their end is recorded */
+            struct name_array conflicts; /* another call has the slot, or the call is on another pod */
             uint64_t expires_at_ms;
         } renew;
         struct {
+            uint64_t others; /* processes that share the store and are alive; one that leaves is not told */
+        } present;
+        struct {
             struct name_array renewed;
             struct name_array adopted;
-            struct ended_array ended;
+            struct ended_array ended; /* the pod has left them out */
+            struct name_array over;   /* the pod lists them, but their end is recorded */
             struct name_array conflicts;
         } heartbeat;
         struct {

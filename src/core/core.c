@@ -21,6 +21,7 @@ int core_new(const struct core_settings *settings, struct core **ret_core)
     map_init(&core->calls);
     map_init(&core->merchants);
     refusals_init(&core->refusals);
+    overs_init(&core->overs);
     heap_init(&core->pods_due);
     heap_init(&core->leases);
     rc = tier_config_parse(NULL, 0, &tiers, error, sizeof(error));
@@ -50,6 +51,7 @@ struct core *core_free(struct core *core)
             merchant_free(core, CONTAINER_OF(core->merchants.buckets[i], struct merchant, node));
     }
     refusals_release(&core->refusals);
+    overs_release(&core->overs);
     pools_free(core);
     tier_config_free(core->tiers);
     map_release(&core->pods);
@@ -79,6 +81,12 @@ void core_on_ended(struct core *core, call_ended_fn fn, void *arg)
 {
     core->on_ended = fn;
     core->on_ended_arg = arg;
+}
+
+void core_on_over(struct core *core, call_over_fn fn, void *arg)
+{
+    core->on_over = fn;
+    core->on_over_arg = arg;
 }
 
 void core_listens_again(struct core *core, uint64_t now_ms)
@@ -144,9 +152,12 @@ int core_execute(struct core *core, const struct command *command, uint64_t now_
     static int (*const commands[COMMAND_TYPES])(struct core *, const struct command *, struct arena *,
                                                 struct result *) = {
         [COMMAND_ALLOCATE] = core_allocate,
+        [COMMAND_UNDO] = core_undo,
         [COMMAND_RELEASE] = core_release,
+        [COMMAND_HOLD] = core_hold,
         [COMMAND_LEAVE] = core_leave,
         [COMMAND_RENEW] = core_renew,
+        [COMMAND_PRESENT] = core_present,
         [COMMAND_HEARTBEAT] = core_heartbeat,
         [COMMAND_DRAIN] = core_drain,
         [COMMAND_UNDRAIN] = core_undrain,

@@ -33,6 +33,12 @@ void core_freep(struct core **core);
  */
 void core_on_ended(struct core *core, call_ended_fn fn, void *arg);
 
+/*
+ * A call that this process carries was ended on purpose, by somebody else: its connections have nothing to
+ * stand for any more. `fn` borrows the name and must not use the core.
+ */
+void core_on_over(struct core *core, call_over_fn fn, void *arg);
+
 /* Every effect of later commands is reported to `fn`, in order, before core_execute returns. NULL: to nobody.
  */
 void core_on_record(struct core *core, record_fn fn, void *arg);

@@ -11,6 +11,15 @@ static bool sids_are_valid(const char *const *call_sids, size_t count)
     return true;
 }
 
+/* It stands in keys and, between commas, in records. */
+static bool carrier_is_valid(const char *carrier)
+{
+    static const char allowed[] = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789._-";
+    size_t len = strlen(carrier);
+
+    return len > 0 && len <= CARRIER_MAX && strspn(carrier, allowed) == len;
+}
+
 static const char *allocate_fault(const struct command *command)
 {
     const char *call_sid = command->allocate.call_sid;
@@ -58,6 +67,8 @@ const char *command_fault(const struct command *command, const struct tier_confi
     case COMMAND_RENEW:
         return sids_are_valid(command->renew.call_sids, command->renew.count) ? NULL
                                                                               : "call_sids are not valid";
+    case COMMAND_PRESENT:
+        return carrier_is_valid(command->present.carrier) ? NULL : "carrier is not valid";
     case COMMAND_HEARTBEAT:
         return sids_are_valid(command->heartbeat.call_sids, command->heartbeat.count)
                    ? NULL

@@ -1,42 +1,74 @@
 #include "core/state.h"
 
+/* One call of a renewal: which list of the answer it belongs to; NULL with *ret_rc if there is no memory. */
+static struct name_array *renew_one(struct core *core, const struct command *command, size_t at,
+                                    struct result *result, int *ret_rc)
+{
+    const char *call_sid = command->renew.call_sids[at];
+    const char *on_pod = command->renew.pods ? command->renew.pods[at] : NULL;
+    struct call *call = call_find(core, call_sid);
+    struct name_array *list = &result->renew.renewed;
+    struct pod *pod;
+
+    *ret_rc = 0;
+    if (!call) {
+        pod = on_pod ? pod_find(core, on_pod) : NULL;
+        if (!pod)
+            return overs_has(&core->overs, call_sid, core->now_ms) ? &result->renew.over
+                                                                   : &result->renew.unknown;
+        *ret_rc = call_adopt(core, call_sid, pod, &call);
+        if (*ret_rc == -EALREADY || *ret_rc == -EAGAIN) {
+            list = *ret_rc == -EALREADY ? &result->renew.over : &result->renew.conflicts;
+            *ret_rc = 0;
+            return list;
+        }
+        if (*ret_rc)
+            return NULL;
+        list = &result->renew.adopted;
+    } else if (on_pod && strcmp(call->pod->name, on_pod) != 0) {
+        return &result->renew.conflicts;
+    }
+    call_renew(core, call);
+    if (command->renew.carrier) {
+        call->is_carried = true;
+        call->was_connected = true;
+    }
+    return list;
+}
+
 int core_renew(struct core *core, const struct command *command, struct arena *arena, struct result *result)
 {
+    struct name_array *lists[] = {&result->renew.renewed, &result->renew.adopted, &result->renew.unknown,
+                                  &result->renew.over, &result->renew.conflicts};
     size_t count = command->renew.count;
-    int rc;
+    int rc = 0;
 
-    rc = name_array_init(&result->renew.renewed, arena, count);
-    if (rc == 0)
-        rc = name_array_init(&result->renew.unknown, arena, count);
+    for (size_t i = 0; rc == 0 && i < ARRAY_LEN(lists); i++)
+        rc = name_array_init(lists[i], arena, count);
     for (size_t i = 0; rc == 0 && i < count; i++) {
-        struct call *call = call_find_live(core, command->renew.call_sids[i]);
+        struct name_array *list = renew_one(core, command, i, result, &rc);
 
-        if (call)
-            call_renew(core, call);
-        rc = name_array_add(call ? &result->renew.renewed : &result->renew.unknown, arena,
-                            command->renew.call_sids[i]);
+        if (list)
+            rc = name_array_add(list, arena, command->renew.call_sids[i]);
     }
     result->renew.expires_at_ms = core->now_ms + core->settings.lease_ttl_ms;
     return rc;
 }
 
-/* The store has lost this call, or never had it: the pod's word counts, as long as the pod has room for it.
- */
 static int heartbeat_adopt(struct core *core, struct pod *pod, const char *call_sid, struct arena *arena,
                            struct result *result)
 {
+    struct name_array *list = &result->heartbeat.adopted;
     struct call *call;
-    int rc;
+    int rc = call_adopt(core, call_sid, pod, &call);
 
-    if (pod->load >= pod->pool->spec.max_concurrent)
-        return name_array_add(&result->heartbeat.conflicts, arena, call_sid);
-    rc = call_new(core, call_sid, "", "", pod, pod->pool, core->now_ms,
-                  core->now_ms + core->settings.lease_ttl_ms, &call);
-    if (rc)
+    if (rc == -EAGAIN)
+        list = &result->heartbeat.conflicts;
+    else if (rc == -EALREADY)
+        list = &result->heartbeat.over;
+    else if (rc)
         return rc;
-    pod_place(core, pod);
-    call_report(core, call);
-    return name_array_add(&result->heartbeat.adopted, arena, call_sid);
+    return name_array_add(list, arena, call_sid);
 }
 
 static int heartbeat_listed(struct core *core, struct pod *pod, const char *call_sid, struct arena *arena,
@@ -44,12 +76,6 @@ static int heartbeat_listed(struct core *core, struct pod *pod, const char *call
 {
     struct call *call = call_find(core, call_sid);
 
-    /*
-     * A lease that ran out is no reason to doubt the pod that still carries the call; on any other pod the
-     * call has ended, and its room must not be taken for occupied.
-     */
-    if (call && call->pod != pod)
-        call = call_find_live(core, call_sid);
     if (!call)
         return heartbeat_adopt(core, pod, call_sid, arena, result);
     if (call->pod != pod)
@@ -105,6 +131,8 @@ int core_heartbeat(struct core *core, const struct command *command, struct aren
     if (rc == 0)
         rc = name_array_init(&result->heartbeat.adopted, arena, count);
     if (rc == 0)
+        rc = name_array_init(&result->heartbeat.over, arena, count);
+    if (rc == 0)
         rc = name_array_init(&result->heartbeat.conflicts, arena, count);
     if (rc)
         return rc;
@@ -112,8 +140,9 @@ int core_heartbeat(struct core *core, const struct command *command, struct aren
     pod->heartbeat_at_ms = core->now_ms;
     for (size_t i = 0; rc == 0 && i < count; i++)
         rc = heartbeat_listed(core, pod, command->heartbeat.call_sids[i], arena, result);
-    if (pod->held_until_ms) {
-        /* It has spoken: what it carries is known now, so it may get calls again. */
+    if (pod->held_until_ms > core->now_ms) {
+        /* It has spoken: what it carries is known now, so it may get calls again. After that time a sweep
+         * sees to it. */
         pod->held_until_ms = 0;
         if (!pod_should_leave(core, pod))
             pod_report(core, pod);
@@ -123,4 +152,12 @@ int core_heartbeat(struct core *core, const struct command *command, struct aren
     if (rc == 0)
         rc = heartbeat_unlisted(core, pod, command, arena, result);
     return rc;
+}
+
+/* Core has one process: there is nobody to tell, and nothing to remember. */
+int core_present(struct core *core UNUSED, const struct command *command UNUSED, struct arena *arena UNUSED,
+                 struct result *result)
+{
+    result->present.others = 0;
+    return 0;
 }

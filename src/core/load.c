@@ -77,6 +77,7 @@ static int apply_call(struct core *core, const struct record *record)
                       source, record->call.allocated_at_ms, record->call.expires_at_ms, &call);
     if (rc)
         return rc;
+    call->attempts.are_lost = true;  /* whoever asked for it, nobody knows any more */
     pod->tolerated_load = pod->load; /* it was allowed when it was written down */
     pod_place(core, pod);
     return 0;
@@ -101,8 +102,20 @@ static int apply_renewed(struct core *core, const struct record *record)
 
     if (!call)
         return -EBADMSG;
+    call_note_renewed(core, call);
     heap_set(&core->leases, &call->lease, record->renewed.expires_at_ms);
     return 0;
+}
+
+static int apply_over(struct core *core, const struct record *record)
+{
+    const char *call_sid = record->over.call_sid;
+    const struct call *call = call_find(core, call_sid);
+
+    if (!name_is_call_sid(call_sid, strlen(call_sid)) || (call && call->was_renewed) ||
+        record->over.why >= CALL_OVERS)
+        return -EBADMSG;
+    return overs_add(&core->overs, call_sid, (enum call_over)record->over.why, record->over.at_ms);
 }
 
 static int apply_merchant(struct core *core, const struct record *record)
@@ -153,6 +166,9 @@ int core_apply(struct core *core, const struct record *record)
     case RECORD_RENEWED:
         rc = apply_renewed(core, record);
         break;
+    case RECORD_OVER:
+        rc = apply_over(core, record);
+        break;
     }
     core->on_record = on_record;
     return rc;
@@ -186,5 +202,12 @@ void core_dump(const struct core *core, record_fn fn, void *arg)
         /* Oldest first, so that the newest call of a pod is still its newest afterwards. */
         LIST_FOR_EACH (link, &core->pods_by_name[i]->calls)
             call_report(&reporter, LIST_ENTRY(link, struct call, on_pod));
+    }
+    LIST_FOR_EACH (link, &core->overs.by_age) {
+        const struct over *over = LIST_ENTRY(link, struct over, by_age);
+
+        fn(arg,
+           &(struct record){.type = RECORD_OVER,
+                            .over = {.call_sid = over->call_sid, .why = over->why, .at_ms = over->at_ms}});
     }
 }

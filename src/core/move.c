@@ -11,10 +11,17 @@ static void put_aside(struct core *core, struct pod *pod, uint64_t aside_ms)
     pod_report(core, pod);
 }
 
+/* The call stays where it is. Somebody needs it, so that the next sweep must not end it. */
+static void keep_call(struct core *core, struct call *call)
+{
+    if (call_is_expired(core, call))
+        call_revive(core, call);
+}
+
 int core_move_call(struct core *core, const struct command *command, struct arena *arena,
                    struct result *result)
 {
-    struct call *call = call_find_live(core, command->move.call_sid);
+    struct call *call = call_find(core, command->move.call_sid);
     struct chain chain;
     struct pod *from;
     struct pod *to;
@@ -24,13 +31,16 @@ int core_move_call(struct core *core, const struct command *command, struct aren
         return 0;
     }
     from = call->pod;
-    if (strcmp(from->name, command->move.from_pod) != 0)
+    if (strcmp(from->name, command->move.from_pod) != 0) {
+        keep_call(core, call);
         return call_info(call, arena, &result->move.call);
+    }
     /* First: a pod that is put aside is in no pool, so that the call cannot come back to it. */
     put_aside(core, from, command->move.aside_ms);
     to = pod_for_call(core, call->merchant_id, command->move.prefer, &chain,
                       &result->move.merchant_unreadable);
     if (!to) {
+        keep_call(core, call);
         result->outcome = OUTCOME_NO_PODS;
         return call_refuse(core, call->call_sid, &chain, arena, &result->move.refusal);
     }

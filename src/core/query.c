@@ -199,7 +199,7 @@ int core_call(struct core *core, const struct command *command, struct arena *ar
 {
     const struct call *call = call_find(core, command->call.call_sid);
 
-    if (call && !call_is_dead(core, call))
+    if (call)
         return call_info(call, arena, &result->call.call);
     result->outcome = OUTCOME_NOT_FOUND;
     return refusals_find(&core->refusals, command->call.call_sid, arena, &result->call.refusal);

@@ -19,6 +19,7 @@ enum record_type {
     RECORD_CALL = 6,
     RECORD_CALL_GONE = 7,
     RECORD_RENEWED = 8,
+    RECORD_OVER = 9,
 };
 
 struct record {
@@ -56,6 +57,12 @@ struct record {
             const char *call_sid;
             uint64_t expires_at_ms;
         } renewed;
+        /* The recorded end of a call, which RECORD_CALL_GONE has ended. */
+        struct {
+            const char *call_sid;
+            uint64_t why; /* enum call_over */
+            uint64_t at_ms;
+        } over;
     };
 };
 

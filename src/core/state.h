@@ -11,6 +11,7 @@
 #include "base/list.h"
 #include "base/map.h"
 #include "core/core.h"
+#include "core/overs.h"
 #include "core/refusals.h"
 
 /* One tier or merchant pool. Outlives its configuration while a pod or a call still refers to it. */
@@ -53,6 +54,14 @@ struct pod {
     char name[POD_NAME_MAX + 1];
 };
 
+/* The requests that asked for a call: attempts.c. */
+struct attempts {
+    uint64_t first;
+    uint64_t *more; /* the others; NULL while one is all there is */
+    uint8_t count;
+    bool are_lost; /* not all of them are known: the call is never undone */
+};
+
 struct call {
     struct map_node node;
     struct heap_node lease; /* at = expiry */
@@ -62,6 +71,10 @@ struct call {
     uint64_t allocated_at_ms;
     uint32_t slot;
     uint32_t misses; /* heartbeats in a row that left it out */
+    struct attempts attempts;
+    bool was_renewed;   /* by anybody, ever: its end will be recorded */
+    bool is_carried;    /* this process has connections of it, open or being opened */
+    bool was_connected; /* it had an open one */
     const char *merchant_id;
     const char *provider;
     char call_sid[]; /* followed by merchant_id and provider */
@@ -83,6 +96,8 @@ struct core {
     void *on_record_arg;
     call_ended_fn on_ended;
     void *on_ended_arg;
+    call_over_fn on_over;
+    void *on_over_arg;
 
     struct tier_config *tiers;
     struct pool **tier_pools; /* parallel to tiers->tiers */
@@ -105,6 +120,7 @@ struct core {
     struct map merchants;
 
     struct refusals refusals;
+    struct overs overs;
 };
 
 /* core.c */
@@ -161,10 +177,11 @@ int pod_end(struct core *core, struct pod *pod, struct arena *arena, struct ende
 
 /* call.c */
 struct call *call_find(const struct core *core, const char *call_sid);
-/* Has its lease run out? */
-bool call_is_dead(const struct core *core, const struct call *call);
-/* The call if it is alive. One whose lease has run out is ended here and now. */
-struct call *call_find_live(struct core *core, const char *call_sid);
+/*
+ * Has its lease run out? A sweep ends it then. Until one does, the slot is the call's own, and whoever speaks
+ * of the call renews it.
+ */
+bool call_is_expired(const struct core *core, const struct call *call);
 /* Makes a call on `pod`, without a record and without placing the pod. */
 int call_new(struct core *core, const char *call_sid, const char *merchant_id, const char *provider,
              struct pod *pod, struct pool *source, uint64_t allocated_at_ms, uint64_t expires_at_ms,
@@ -174,13 +191,33 @@ void call_report(struct core *core, const struct call *call);
 void call_free(struct core *core, struct call *call);
 /* Ends the call, says so, and settles its pod. True: the pod has left. */
 bool call_end(struct core *core, struct call *call);
+/* The same for an end that was intended: if the call was ever renewed the end is recorded. */
+bool call_finish(struct core *core, struct call *call, enum call_over why);
 /* The same for a call that nobody released: says why, too. */
 bool call_lose(struct core *core, struct call *call, enum call_end why);
+/*
+ * Somebody has renewed it. The first time a recorded end of an earlier call of that name is forgotten: until
+ * then nobody can lose this one in a way that a renewal or a heartbeat would mend.
+ */
+void call_note_renewed(struct core *core, struct call *call);
 void call_renew(struct core *core, struct call *call);
+/* Its lease has run out, and somebody asks for it again: it gets the lease of a fresh call. */
+void call_revive(struct core *core, struct call *call);
+/*
+ * The store has lost this call, or never had it: makes it on `pod`, renewed. 0; -EAGAIN: the pod has no room;
+ * -EALREADY: its end is recorded; -ENOMEM.
+ */
+int call_adopt(struct core *core, const char *call_sid, struct pod *pod, struct call **ret_call) MUST_CHECK;
 int call_info(const struct call *call, struct arena *arena, struct call_info *ret_info) MUST_CHECK;
 
-/* Puts the call on `to`, as one that nobody has renewed yet, says so, and settles the pod that it leaves. */
+/* Puts the call on `to`, with the lease of a fresh call, says so, and settles the pod that it leaves. */
 void call_move(struct core *core, struct call *call, struct pod *to);
+
+/* attempts.c; 0 is an attempt that nobody can name. */
+void attempts_add(struct attempts *attempts, uint64_t attempt);
+/* True: it was there. Nothing is ever removed once one could not be remembered. */
+bool attempts_remove(struct attempts *attempts, uint64_t attempt);
+void attempts_release(struct attempts *attempts);
 
 /* allocate.c */
 /* How long a call may go on before somebody has renewed its lease. */
@@ -202,10 +239,14 @@ int ended_array_add(struct ended_array *array, struct arena *arena, const struct
 /* The commands; each fills `result`. 0 or -ENOMEM. */
 int core_allocate(struct core *core, const struct command *command, struct arena *arena,
                   struct result *result);
+int core_undo(struct core *core, const struct command *command, struct arena *arena, struct result *result);
 int core_release(struct core *core, const struct command *command, struct arena *arena,
                  struct result *result);
+int core_hold(struct core *core, const struct command *command, struct arena *arena, struct result *result);
 int core_leave(struct core *core, const struct command *command, struct arena *arena, struct result *result);
 int core_renew(struct core *core, const struct command *command, struct arena *arena, struct result *result);
+int core_present(struct core *core, const struct command *command, struct arena *arena,
+                 struct result *result);
 int core_heartbeat(struct core *core, const struct command *command, struct arena *arena,
                    struct result *result);
 int core_drain(struct core *core, const struct command *command, struct arena *arena, struct result *result);

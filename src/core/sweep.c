@@ -9,7 +9,7 @@ static int sweep_leases(struct core *core, size_t limit, struct arena *arena, st
         struct call *call = CONTAINER_OF(node, struct call, lease);
         int rc;
 
-        if (!call_is_dead(core, call))
+        if (!call_is_expired(core, call))
             return 0;
         if (result->sweep.ended.count >= limit) {
             result->sweep.more = true;

@@ -10,7 +10,9 @@ enum {
     CALL_ARENA_MAX = 64 * 1024,
     RENEW_ARENA_MAX = 4 * 1024 * 1024,
     RENEW_RETRY_MS = 2000,
+    UNKNOWN_RETRY_MS = 500, /* until then another call can get the pod */
     RELEASE_RETRY_MS = 2000,
+    RELEASE_PATIENCE_MS = 10 * 60 * 1000, /* at least: after an outage leases last longer than they say */
 };
 
 enum call_phase {
@@ -18,42 +20,50 @@ enum call_phase {
     CALL_LOOKING,   /* has none: the store is asked when its lease ends */
     CALL_WAITING,   /* may come back */
     CALL_RELEASING, /* too late */
+    CALL_UNHOLDING, /* the store is told that it is not carried here any more; it is not released */
 };
 
 struct held_call {
     struct calls *calls;
     struct map_node node;
-    struct list link;     /* among those that are open, or those that wait */
-    struct list due_link; /* to be renewed */
+    struct list link;       /* among those that are open, or those that wait */
+    struct list due_link;   /* to be renewed */
+    struct list renew_link; /* being renewed */
     enum call_phase phase;
     unsigned holds;
     unsigned open;
     unsigned tries;
-    bool was_open;
-    bool is_unknown;           /* to the store; said once */
-    bool has_come_back;        /* while the store was being asked */
-    bool was_carried;          /* by another router, when we were to release it */
-    uint64_t renewed_until_ms; /* by us; 0: not yet */
-    uint64_t expires_at_ms;    /* when its last connection had closed; 0: not known yet */
-    uint64_t deadline_ms;      /* uv_now */
+    bool was_open;          /* here, or elsewhere before */
+    bool is_in_store;       /* the store may know that we carry it */
+    bool is_over;           /* its connections are being closed */
+    bool is_displaced;      /* why: it was not where we had it */
+    bool has_moved;         /* since the last renewal was sent */
+    bool is_unknown;        /* to the store, when it was last asked */
+    bool has_come_back;     /* while the store was being asked */
+    bool awaits_renewal;    /* looking, but not asked for yet */
+    bool was_carried;       /* by another router, when we were to release it */
+    uint64_t expires_at_ms; /* when its last connection had closed; 0: not known yet */
+    uint64_t deadline_ms;   /* uv_now */
     struct ask ask;
     struct arena arena;
     char call_sid[CALL_SID_MAX + 1];
+    char pod[POD_NAME_MAX + 1]; /* "": not known yet */
 };
 
 struct calls {
     uv_loop_t *loop;
     struct calls_settings settings;
-    const char *carrier; /* NULL: nobody shares the store */
+    const char *carrier;
     const struct asker *asker;
     struct metrics_family *releases;
     struct map by_sid;
     struct list open;
     struct list due;
+    struct list being_renewed;
     struct list waiting; /* in the order of their deadlines */
     uv_timer_t wait_timer;
     uv_timer_t renew_timer;
-    uv_timer_t here_timer; /* for those who share the store: we are alive */
+    uv_timer_t unknown_timer;
     struct ask renew_ask;
     struct arena renew_arena;
     size_t renewing; /* how many calls; 0: the store is not being asked */
@@ -73,6 +83,7 @@ static void call_forget(struct held_call *call)
     assert(call->holds == 0);
     list_remove(&call->link);
     list_remove(&call->due_link);
+    list_remove(&call->renew_link);
     map_remove(&calls->by_sid, &call->node);
     arena_release(&call->arena);
     free(call);
@@ -92,23 +103,146 @@ static struct held_call *calls_find(const struct calls *calls, const char *call_
     return node ? CONTAINER_OF(node, struct held_call, node) : NULL;
 }
 
-static void calls_note_renewed(struct calls *calls, const char *call_sid, uint64_t until_ms)
-{
-    struct held_call *call = calls_find(calls, call_sid);
-
-    if (call)
-        call->renewed_until_ms = until_ms;
-}
-
 static void calls_note_unknown(struct calls *calls, const char *call_sid)
 {
     struct held_call *call = calls_find(calls, call_sid);
 
-    /* It was released, or the store has lost it; its agent's heartbeat may bring it back. */
-    if (!call || call->is_unknown || call->open == 0)
+    /* The store has lost its pod as well: when that is there again a renewal brings the call back. */
+    if (!call || call->open == 0)
+        return;
+    if (!call->is_unknown)
+        log_warn("a call with an open connection is not in the store", log_str("call_sid", call_sid));
+    call->is_unknown = true;
+}
+
+static void calls_note_known(struct calls *calls, const struct name_array *names)
+{
+    for (size_t i = 0; i < names->count; i++) {
+        struct held_call *call = calls_find(calls, names->names[i]);
+
+        if (call)
+            call->is_unknown = false;
+    }
+}
+
+static void calls_renew_unknown(uv_timer_t *timer)
+{
+    struct calls *calls = timer->data;
+
+    LIST_FOR_EACH (link, &calls->open) {
+        struct held_call *call = LIST_ENTRY(link, struct held_call, link);
+
+        if (!call->is_unknown)
+            continue;
+        list_remove(&call->due_link);
+        list_append(&calls->due, &call->due_link);
+    }
+    calls_renew_due(calls);
+}
+
+/*
+ * After the store has lost everything, its pods come back as free ones: those that have a connection must be
+ * taken again at once, not a third of a lease later.
+ */
+static void calls_await_known(struct calls *calls)
+{
+    if (!calls->is_stopping)
+        (void)uv_timer_start(&calls->unknown_timer, calls_renew_unknown, UNKNOWN_RETRY_MS, 0);
+}
+
+static void call_set_over(struct held_call *call, const char *reason)
+{
+    struct calls *calls = call->calls;
+
+    call->is_displaced = false;
+    if (call->is_over)
+        return;
+    call->is_over = true;
+    if (call->holds == 0)
+        return;
+    log_info("call is over: its connections are closed", log_str("call_sid", call->call_sid),
+             log_str("pod", call->pod), log_str("reason", reason));
+    calls->settings.on_over(calls->settings.on_over_arg, call);
+}
+
+static void calls_note_over(struct calls *calls, const struct name_array *names)
+{
+    for (size_t i = 0; i < names->count; i++) {
+        struct held_call *call = calls_find(calls, names->names[i]);
+
+        if (call)
+            call_set_over(call, "it was ended elsewhere");
+    }
+}
+
+static void calls_note_conflicts(struct calls *calls, const struct name_array *names)
+{
+    for (size_t i = 0; i < names->count; i++) {
+        struct held_call *call = calls_find(calls, names->names[i]);
+
+        if (call && call->has_moved && call->open > 0) {
+            /* It was asked for where it has been: the next renewal names the pod that it is on now. */
+            list_remove(&call->due_link);
+            list_append(&calls->due, &call->due_link);
+        } else if (call && !call->has_moved) {
+            bool has_ended = call->is_over && !call->is_displaced;
+
+            call_set_over(call, "another call has its slot, or it is on another pod");
+            call->is_displaced = !has_ended;
+        }
+    }
+}
+
+void calls_ended(struct calls *calls, const char *call_sid)
+{
+    struct held_call *call = calls_find(calls, call_sid);
+
+    if (call)
+        call_set_over(call, "it was released");
+}
+
+void calls_may_have_ended(struct calls *calls, const char *call_sid)
+{
+    struct held_call *call = calls_find(calls, call_sid);
+
+    /* What is being opened is renewed once it is open. */
+    if (!call || call->open == 0)
+        return;
+    list_remove(&call->due_link);
+    list_append(&calls->due, &call->due_link);
+    calls_renew_due(calls);
+}
+
+void calls_lost(struct calls *calls, const char *call_sid)
+{
+    struct held_call *call = calls_find(calls, call_sid);
+
+    if (!call || call->open == 0 || calls->is_stopping)
         return;
     call->is_unknown = true;
-    log_warn("a call with an open connection is not in the store", log_str("call_sid", call_sid));
+    (void)uv_timer_start(&calls->unknown_timer, calls_renew_unknown, 0, 0);
+}
+
+static void calls_note_adopted(const struct result *result)
+{
+    for (size_t i = 0; i < result->renew.adopted.count; i++)
+        log_warn("a call with an open connection was not in the store any more, and is again",
+                 log_str("call_sid", result->renew.adopted.names[i]));
+}
+
+static void call_go_on_looking(struct held_call *call);
+
+static void calls_end_renewal(struct calls *calls)
+{
+    calls->renewing = 0;
+    arena_reset(&calls->renew_arena);
+    while (!list_is_empty(&calls->being_renewed)) {
+        struct held_call *call = LIST_ENTRY(calls->being_renewed.next, struct held_call, renew_link);
+
+        list_remove(&call->renew_link);
+        if (call->awaits_renewal)
+            call_go_on_looking(call);
+    }
 }
 
 static void calls_renewed(void *arg, int err, const struct result *result)
@@ -116,18 +250,22 @@ static void calls_renewed(void *arg, int err, const struct result *result)
     struct calls *calls = arg;
 
     if (err == 0 && result->outcome == OUTCOME_OK) {
-        for (size_t i = 0; i < result->renew.renewed.count; i++)
-            calls_note_renewed(calls, result->renew.renewed.names[i], result->renew.expires_at_ms);
         for (size_t i = 0; i < result->renew.unknown.count; i++)
             calls_note_unknown(calls, result->renew.unknown.names[i]);
+        if (result->renew.unknown.count > 0)
+            calls_await_known(calls);
+        calls_note_known(calls, &result->renew.renewed);
+        calls_note_known(calls, &result->renew.adopted);
+        calls_note_adopted(result);
+        calls_note_over(calls, &result->renew.over);
+        calls_note_conflicts(calls, &result->renew.conflicts);
     } else {
         log_warn("leases of calls with open connections cannot be renewed",
                  log_num("calls", (int64_t)calls->renewing),
                  log_str("error", err < 0 ? strerror(-err) : result->error));
         calls_await_renewal(calls, min_u64(RENEW_RETRY_MS, calls->settings.lease_ttl_ms / 3));
     }
-    calls->renewing = 0;
-    arena_reset(&calls->renew_arena);
+    calls_end_renewal(calls);
     calls_renew_due(calls);
     calls_go_if_stopped(calls);
 }
@@ -136,6 +274,7 @@ static void calls_renewed(void *arg, int err, const struct result *result)
 static void calls_renew_due(struct calls *calls)
 {
     const char **sids;
+    const char **pods;
     struct command command = {.type = COMMAND_RENEW};
     size_t count = 0;
     int err = 0;
@@ -143,17 +282,22 @@ static void calls_renew_due(struct calls *calls)
     if (calls->renewing > 0 || calls->is_stopping || list_is_empty(&calls->due))
         return;
     sids = arena_alloc(&calls->renew_arena, SIDS_MAX * sizeof(*sids));
-    while (sids && count < SIDS_MAX && !list_is_empty(&calls->due)) {
+    pods = arena_alloc(&calls->renew_arena, SIDS_MAX * sizeof(*pods));
+    while (sids && pods && count < SIDS_MAX && !list_is_empty(&calls->due)) {
         struct held_call *call = LIST_ENTRY(calls->due.next, struct held_call, due_link);
 
         sids[count] = arena_strdup(&calls->renew_arena, call->call_sid);
-        if (!sids[count])
+        pods[count] = arena_strdup(&calls->renew_arena, call->pod);
+        if (!sids[count] || !pods[count])
             break;
         list_remove(&call->due_link);
+        list_append(&calls->being_renewed, &call->renew_link);
+        call->has_moved = false;
         count++;
     }
     if (count > 0) {
         command.renew.call_sids = sids;
+        command.renew.pods = pods;
         command.renew.count = count;
         command.renew.carrier = calls->carrier;
         err = ask_store(calls->asker, &calls->renew_ask, &command, &calls->renew_arena, calls_renewed, calls);
@@ -162,7 +306,7 @@ static void calls_renew_due(struct calls *calls)
         calls->renewing = count;
         return;
     }
-    arena_reset(&calls->renew_arena);
+    calls_end_renewal(calls);
     log_warn("leases of calls with open connections cannot be renewed", log_num("calls", (int64_t)count),
              log_str("error", strerror(err < 0 ? -err : ENOMEM)));
     calls_await_renewal(calls, min_u64(RENEW_RETRY_MS, calls->settings.lease_ttl_ms / 3));
@@ -182,18 +326,10 @@ static void calls_renew_all(uv_timer_t *timer)
     calls_renew_due(calls);
 }
 
-/* Renewing any call says that this router is there, and with it that all others are still carried. */
-static void calls_say_here(uv_timer_t *timer)
+void calls_renew_now(struct calls *calls)
 {
-    struct calls *calls = timer->data;
-    struct held_call *call;
-
-    if (list_is_empty(&calls->open))
-        return;
-    call = LIST_ENTRY(calls->open.next, struct held_call, link);
-    list_remove(&call->due_link);
-    list_append(&calls->due, &call->due_link);
-    calls_renew_due(calls);
+    if (!list_is_empty(&calls->open))
+        calls_renew_all(&calls->renew_timer);
 }
 
 static void calls_await_renewal(struct calls *calls, uint64_t delay_ms)
@@ -239,13 +375,22 @@ static void call_wait(struct held_call *call, uint64_t delay_ms)
     calls_await_first(calls);
 }
 
+/* It was never connected, or it is over: the store hears that we do not carry it, and it is not ours to end.
+ */
+static bool call_is_not_ours(const struct held_call *call)
+{
+    return call->is_over || !call->was_open;
+}
+
 static void call_try_again(struct held_call *call, int err)
 {
     call->tries++;
     /* Until the lease has ended the call, whatever the store says then. */
-    if (call->calls->is_stopping || call->tries * RELEASE_RETRY_MS > call->calls->settings.lease_ttl_ms) {
-        log_warn("a call whose connection has closed cannot be released: its lease will end it",
-                 log_str("call_sid", call->call_sid), log_str("error", strerror(-err)));
+    if (call->calls->is_stopping ||
+        call->tries * RELEASE_RETRY_MS > max_u64(call->calls->settings.lease_ttl_ms, RELEASE_PATIENCE_MS)) {
+        if (!call_is_not_ours(call))
+            log_warn("a call whose connection has closed cannot be released: its lease will end it",
+                     log_str("call_sid", call->call_sid), log_str("error", strerror(-err)));
         call_forget(call);
         return;
     }
@@ -293,6 +438,8 @@ static int call_ask(struct held_call *call, const struct command *command, store
 
 static void call_look(struct held_call *call);
 
+static void call_unhold(struct held_call *call);
+
 /* The store was asked while the call came back. True: it is dealt with. */
 static bool call_has_come_back(struct held_call *call)
 {
@@ -328,7 +475,9 @@ static void call_leave(struct held_call *call)
 static void call_go_on(struct held_call *call)
 {
     list_remove(&call->link);
-    if (call->expires_at_ms > 0)
+    if (call_is_not_ours(call))
+        call_unhold(call);
+    else if (call->expires_at_ms > 0)
         call_leave(call);
     else
         call_look(call); /* there was nothing to compare with yet */
@@ -357,18 +506,31 @@ static void call_looked(void *arg, int err, const struct result *result)
     call_await_return(call, err);
 }
 
-static void call_look(struct held_call *call)
+static void call_ask_look(struct held_call *call)
 {
     struct command command = {.type = COMMAND_CALL, .call = {.call_sid = call->call_sid}};
-    int err;
+    int err = call_ask(call, &command, call_looked);
 
-    call->phase = CALL_LOOKING;
-    call->has_come_back = false;
-    /* Without an answer there is our own last renewal: who has renewed it since may be another router. */
-    call->expires_at_ms = call->renewed_until_ms;
-    err = call_ask(call, &command, call_looked);
     if (err < 0)
         call_await_return(call, err);
+}
+
+static void call_go_on_looking(struct held_call *call)
+{
+    call->awaits_renewal = false;
+    if (!call_has_come_back(call))
+        call_ask_look(call);
+}
+
+static void call_look(struct held_call *call)
+{
+    call->phase = CALL_LOOKING;
+    call->has_come_back = false;
+    call->expires_at_ms = 0; /* until the store has said it there is nothing to compare with */
+    /* Our own renewal, which a store may carry out in parts, must not be taken for somebody else's. */
+    call->awaits_renewal = !list_is_empty(&call->renew_link);
+    if (!call->awaits_renewal)
+        call_ask_look(call);
 }
 
 static void calls_look_at_waiting(uv_timer_t *timer)
@@ -386,6 +548,34 @@ static void calls_look_at_waiting(uv_timer_t *timer)
     calls_await_first(calls);
 }
 
+static void call_unheld(void *arg, int err, const struct result *result UNUSED)
+{
+    struct held_call *call = arg;
+
+    if (call->holds > 0)
+        call->phase = CALL_HELD; /* and the store has heard so after this */
+    else if (err < 0)
+        call_try_again(call, err); /* as long as it is taken for ours no other router can end it */
+    else
+        call_forget(call);
+}
+
+static void call_unhold(struct held_call *call)
+{
+    struct command command = {.type = COMMAND_LEAVE,
+                              .leave = {.call_sid = call->call_sid, .carrier = call->calls->carrier}};
+    int err;
+
+    if (!call->is_in_store) {
+        call_forget(call);
+        return;
+    }
+    call->phase = CALL_UNHOLDING;
+    err = call_ask(call, &command, call_unheld);
+    if (err < 0)
+        call_try_again(call, err);
+}
+
 /* Holding. */
 
 enum call_contact calls_contact(const struct calls *calls, const char *call_sid)
@@ -393,6 +583,11 @@ enum call_contact calls_contact(const struct calls *calls, const char *call_sid)
     const struct held_call *call = calls_find(calls, call_sid);
 
     return !call ? CALL_NOT_SEEN : call->holds > 0 ? CALL_CONNECTED : CALL_LEFT;
+}
+
+size_t calls_count(const struct calls *calls)
+{
+    return calls->by_sid.count;
 }
 
 int calls_hold(struct calls *calls, const char *call_sid, struct held_call **ret_call)
@@ -410,6 +605,7 @@ int calls_hold(struct calls *calls, const char *call_sid, struct held_call **ret
         call->calls = calls;
         list_init(&call->link);
         list_init(&call->due_link);
+        list_init(&call->renew_link);
         arena_init(&call->arena, CALL_ARENA_MAX);
         assert(strlen(call_sid) <= CALL_SID_MAX);
         memcpy(call->call_sid, call_sid, strlen(call_sid) + 1);
@@ -419,12 +615,54 @@ int calls_hold(struct calls *calls, const char *call_sid, struct held_call **ret
         list_remove(&call->link);
         call->phase = CALL_HELD;
     }
+    if (call->holds == 0) {
+        call->is_over = false; /* if it still is, the store will say so */
+        call->is_displaced = false;
+    }
     call->has_come_back = true;
     call->was_carried = false;
     call->tries = 0;
     call->holds++;
     *ret_call = call;
     return 0;
+}
+
+struct command calls_hold_command(struct held_call *call)
+{
+    return (struct command){.type = COMMAND_HOLD,
+                            .hold = {.call_sid = call->call_sid, .carrier = call->calls->carrier}};
+}
+
+void calls_hold_asked(struct held_call *call)
+{
+    call->is_in_store = true; /* whatever the answer: it may be lost */
+}
+
+void calls_moved(struct held_call *call, const char *pod)
+{
+    assert(strlen(pod) <= POD_NAME_MAX);
+    if (strcmp(call->pod, pod) == 0)
+        return;
+    memcpy(call->pod, pod, strlen(pod) + 1);
+    call->has_moved = true;
+    if (call->open > 0)
+        call->calls->settings.on_moved(call->calls->settings.on_over_arg, call, call->pod);
+}
+
+void calls_found(struct held_call *call, const char *pod, bool was_connected)
+{
+    calls_moved(call, pod);
+    call->was_open |= was_connected;
+    if (call->is_displaced) {
+        /* What was closed was somewhere else; here it may be opened. */
+        call->is_displaced = false;
+        call->is_over = false;
+    }
+}
+
+bool calls_is_over(const struct held_call *call)
+{
+    return call->is_over;
 }
 
 void calls_opened(struct held_call *call)
@@ -451,8 +689,10 @@ void calls_drop(struct held_call *call, bool was_open)
     }
     if (call->holds > 0 || call->phase != CALL_HELD)
         return; /* the answer that is under way goes on from here */
-    if (!call->was_open || call->calls->is_leaving)
+    if (call->calls->is_leaving)
         call_forget(call);
+    else if (call_is_not_ours(call))
+        call_unhold(call);
     else
         call_look(call);
 }
@@ -480,19 +720,17 @@ int calls_new(uv_loop_t *loop, const struct calls_settings *settings, const stru
     map_init(&calls->by_sid);
     list_init(&calls->open);
     list_init(&calls->due);
+    list_init(&calls->being_renewed);
     list_init(&calls->waiting);
     arena_init(&calls->renew_arena, RENEW_ARENA_MAX);
     (void)uv_timer_init(loop, &calls->wait_timer);
     (void)uv_timer_init(loop, &calls->renew_timer);
+    (void)uv_timer_init(loop, &calls->unknown_timer);
     calls->wait_timer.data = calls;
     calls->renew_timer.data = calls;
-    (void)uv_timer_init(loop, &calls->here_timer);
-    calls->here_timer.data = calls;
+    calls->unknown_timer.data = calls;
     calls->handles = 3;
-    if (settings->carrier[0]) {
-        calls->carrier = settings->carrier;
-        (void)uv_timer_start(&calls->here_timer, calls_say_here, CARRIER_TTL_MS / 3, CARRIER_TTL_MS / 3);
-    }
+    calls->carrier = settings->carrier;
     calls_await_renewal(calls, settings->lease_ttl_ms / 3);
     *ret_calls = calls;
     return 0;
@@ -519,7 +757,7 @@ static void calls_go_if_stopped(struct calls *calls)
         return;
     uv_close((uv_handle_t *)&calls->wait_timer, calls_handle_closed);
     uv_close((uv_handle_t *)&calls->renew_timer, calls_handle_closed);
-    uv_close((uv_handle_t *)&calls->here_timer, calls_handle_closed);
+    uv_close((uv_handle_t *)&calls->unknown_timer, calls_handle_closed);
 }
 
 void calls_leave(struct calls *calls)
@@ -535,7 +773,7 @@ void calls_stop(struct calls *calls, void (*stopped)(void *arg), void *arg)
     calls->stopped_arg = arg;
     (void)uv_timer_stop(&calls->wait_timer);
     (void)uv_timer_stop(&calls->renew_timer);
-    (void)uv_timer_stop(&calls->here_timer);
+    (void)uv_timer_stop(&calls->unknown_timer);
     while (!list_is_empty(&calls->waiting))
         call_go_on(LIST_ENTRY(calls->waiting.next, struct held_call, link));
     calls_go_if_stopped(calls);

@@ -92,6 +92,16 @@ void carried_cut_all(struct gateway *gateway)
         log_warn("connections cut: the router stops",
                  log_num("connections", (int64_t)gateway->carried_count));
     LIST_FOR_EACH (link, &gateway->carried) {
-        tunnel_cut(LIST_ENTRY(link, struct carried, link)->tunnel);
+        tunnel_cut(LIST_ENTRY(link, struct carried, link)->tunnel, TUNNEL_CUT);
+    }
+}
+
+void carried_cut_call(struct gateway *gateway, const struct held_call *call, const char *but_on_pod)
+{
+    LIST_FOR_EACH (link, &gateway->carried) {
+        const struct carried *carried = LIST_ENTRY(link, struct carried, link);
+
+        if (carried->call == call && (!but_on_pod || strcmp(carried->pod, but_on_pod) != 0))
+            tunnel_cut(carried->tunnel, TUNNEL_OVER);
     }
 }

@@ -62,13 +62,55 @@ int gateway_set_secret(struct gateway *gateway, const char *secret)
     return gateway_take_secret(gateway, secret);
 }
 
+static void gateway_call_is_over(void *arg, struct held_call *call)
+{
+    carried_cut_call(arg, call, NULL);
+}
+
+static void gateway_call_has_moved(void *arg, struct held_call *call, const char *pod)
+{
+    carried_cut_call(arg, call, pod);
+}
+
+static void gateway_call_ended(void *arg, const char *call_sid)
+{
+    struct gateway *gateway = arg;
+
+    if (!gateway->calls)
+        return;
+    /* Where others share the store the word takes a moment, and meanwhile the call may have begun anew. */
+    if (gateway->settings.shares_store)
+        calls_may_have_ended(gateway->calls, call_sid);
+    else
+        calls_ended(gateway->calls, call_sid);
+}
+
+void gateway_call_lost(void *arg, const char *call_sid)
+{
+    struct gateway *gateway = arg;
+
+    if (gateway->calls)
+        calls_lost(gateway->calls, call_sid);
+}
+
+static void gateway_store_is_back(void *arg)
+{
+    struct gateway *gateway = arg;
+
+    if (gateway->calls && !gateway->is_stopping_calls)
+        calls_renew_now(gateway->calls);
+}
+
 int gateway_new(uv_loop_t *loop, const struct gateway_settings *settings, struct store *store,
                 struct metrics *metrics, struct gateway **ret_gateway)
 {
+    struct gateway *gateway = calloc(1, sizeof(*gateway));
     const struct calls_settings calls = {.lease_ttl_ms = settings->lease_ttl_ms,
                                          .release_grace_ms = settings->release_grace_ms,
-                                         .carrier = settings->identity};
-    struct gateway *gateway = calloc(1, sizeof(*gateway));
+                                         .carrier = settings->identity,
+                                         .on_over = gateway_call_is_over,
+                                         .on_moved = gateway_call_has_moved,
+                                         .on_over_arg = gateway};
     int err;
 
     assert(settings->connect_timeout_ms > 0 && settings->idle_timeout_ms > 0);
@@ -90,6 +132,10 @@ int gateway_new(uv_loop_t *loop, const struct gateway_settings *settings, struct
         free(gateway);
         return err;
     }
+    store_on_over(store, gateway_call_ended, gateway);
+    store_on_back(store, gateway_store_is_back, gateway);
+    if (settings->shares_store)
+        presence_start(&gateway->presence, loop, gateway->settings.identity, &gateway->asker);
     *ret_gateway = gateway;
     return 0;
 }
@@ -134,6 +180,32 @@ size_t gateway_connections(const struct gateway *gateway)
     return gateway->carried_count;
 }
 
+static bool gateway_shares_store(const struct gateway *gateway)
+{
+    return gateway->settings.shares_store;
+}
+
+size_t gateway_returning_calls(const struct gateway *gateway)
+{
+    return gateway_shares_store(gateway) ? calls_count(gateway->calls) : 0;
+}
+
+void gateway_look_for_others(struct gateway *gateway)
+{
+    if (gateway_shares_store(gateway))
+        presence_renew(&gateway->presence);
+}
+
+bool gateway_is_looking_for_others(const struct gateway *gateway)
+{
+    return gateway_shares_store(gateway) && presence_is_asking(&gateway->presence);
+}
+
+uint64_t gateway_others(const struct gateway *gateway)
+{
+    return gateway_shares_store(gateway) ? presence_others(&gateway->presence) : 0;
+}
+
 void gateway_drain(struct gateway *gateway)
 {
     gateway->is_draining = true;
@@ -144,7 +216,11 @@ static void gateway_calls_stopped(void *arg)
     struct gateway *gateway = arg;
 
     gateway->calls = NULL;
-    gateway->stopped(gateway->stopped_arg);
+    /* The last word: what is not open here any more may be released by others. */
+    if (gateway_shares_store(gateway))
+        presence_stop(&gateway->presence, gateway->stopped, gateway->stopped_arg);
+    else
+        gateway->stopped(gateway->stopped_arg);
 }
 
 void gateway_lost_one(struct gateway *gateway)

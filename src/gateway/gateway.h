@@ -43,7 +43,8 @@ struct gateway_settings {
     uint64_t idle_timeout_ms;    /* without a byte in either direction */
     uint64_t connect_timeout_ms; /* to reach a pod; it may take five times as long to answer */
     size_t max_connections;      /* open or being opened */
-    const char *identity;        /* a carrier, see core/command.h; "" if nobody shares the store */
+    const char *identity;        /* a carrier, see core/command.h */
+    bool shares_store;           /* with other routers */
     const struct trusted *trusted; /* whose X-Forwarded headers pods get to see; NULL: nobody's */
 };
 
@@ -66,16 +67,37 @@ int gateway_serve(struct gateway *gateway, struct http_server *server) MUST_CHEC
 /* A ticket for the call on the pod, good from now on; "" if there are no secrets. `arg` is the gateway. */
 void gateway_make_ticket(void *arg, const char *call_sid, const char *pod, char ticket[GATEWAY_TICKET_SIZE]);
 
+/*
+ * The store has ended this call, and nobody had asked for that: if it has open connections here, the gateway
+ * asks at once whether it can keep them. Does not use the store inside the call. `arg` is the gateway.
+ */
+void gateway_call_lost(void *arg, const char *call_sid);
+
 /* Connections that are open now. */
 size_t gateway_connections(const struct gateway *gateway);
+
+/*
+ * Calls that are open, being opened or being released, or that closed a moment ago and may come back to
+ * another router. 0 if no other one shares the store: then nobody is there to come back to.
+ */
+size_t gateway_returning_calls(const struct gateway *gateway);
+
+/*
+ * Other routers on the same store that were alive when it was asked last; asks anew; and whether the answer
+ * is still to come.
+ */
+uint64_t gateway_others(const struct gateway *gateway);
+void gateway_look_for_others(struct gateway *gateway);
+bool gateway_is_looking_for_others(const struct gateway *gateway);
 
 /* From now on nothing is opened any more. What is open stays. */
 void gateway_drain(struct gateway *gateway);
 
 /*
  * Refuses what is being opened, cuts what is open, and releases the calls that closed a moment ago; then
- * calls `stopped`, later. Calls that were cut keep their pods: they may come back to another router. Before
- * the store is closed. Requests that still come are refused.
+ * calls `stopped`, later. Calls that were cut keep their pods: they may come back to another router. The
+ * last word to the store is that this router carries nothing any more. Before the store is closed. Requests
+ * that still come are refused.
  */
 void gateway_stop(struct gateway *gateway, void (*stopped)(void *arg), void *arg);
 

@@ -8,6 +8,7 @@
 #include "gateway/ask.h"
 #include "gateway/calls.h"
 #include "gateway/gateway.h"
+#include "gateway/presence.h"
 #include "gateway/tunnel.h"
 
 /* Why a connection was refused; a label of the metrics. */
@@ -63,7 +64,8 @@ struct gateway {
     struct asker asker;
     struct gateway_metrics metrics;
     struct calls *calls;
-    struct list openings; /* handshakes under way */
+    struct presence presence; /* only if somebody shares the store */
+    struct list openings;     /* handshakes under way */
     size_t opening_count;
     struct list carried; /* connections that are open */
     size_t carried_count;
@@ -96,6 +98,8 @@ struct carried_names {
 int carried_start(struct gateway *gateway, const struct carried_names *names, struct held_call *call,
                   uv_tcp_t *client, uv_tcp_t *pod, struct slice to_client, struct slice to_pod) MUST_CHECK;
 void carried_cut_all(struct gateway *gateway);
+/* Those of one call, which is over, or is on the pod `but_on_pod` now; NULL: all. */
+void carried_cut_call(struct gateway *gateway, const struct held_call *call, const char *but_on_pod);
 /* Does the call have an open connection whose client is still there? */
 bool carried_has_client(const struct gateway *gateway, const struct held_call *call);
 

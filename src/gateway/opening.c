@@ -141,13 +141,15 @@ static bool opening_has_failed(struct opening *opening, int err)
     return err < 0;
 }
 
-static void opening_ask(struct opening *opening, const struct command *command, store_done_fn done)
+/* False: it cannot be asked, and the opening has ended. */
+static bool opening_ask(struct opening *opening, const struct command *command, store_done_fn done)
 {
     int err = ask_store(&opening->gateway->asker, &opening->ask, command,
                         http_request_arena(opening->request), done, opening);
 
     if (err < 0)
         opening_refuse_store(opening, err);
+    return err == 0;
 }
 
 /* The pod has agreed: from here on the two sockets are all that is left. */
@@ -161,6 +163,10 @@ static void opening_carry(struct opening *opening)
 
     (void)uv_timer_stop(&opening->timer);
     (void)uv_read_stop((uv_stream_t *)opening->pod_tcp);
+    if (calls_is_over(opening->call)) {
+        opening_refuse(opening, 409, REFUSED_NO_CALL, "the call has ended");
+        return;
+    }
     err = http_upgrade(opening->request, &client, &early);
     if (err < 0) {
         /* Who has gone does not see this; but every request is answered. */
@@ -290,6 +296,34 @@ static void opening_found(struct opening *opening, const char *pod, const char *
     snprintf(opening->address, sizeof(opening->address), "%s", address);
 }
 
+static void opening_look_at_pod(struct opening *opening);
+
+/* The store knows that we carry the call, and says where it is: it may have moved since its URL was made. */
+static void opening_held(void *arg, int err, const struct result *result)
+{
+    struct opening *opening = arg;
+
+    if (opening_has_failed(opening, err))
+        return;
+    if (result->outcome == OUTCOME_OK) {
+        calls_found(opening->call, result->hold.call.pod, result->hold.was_connected);
+        opening_found(opening, result->hold.call.pod, result->hold.call.address);
+        opening_connect(opening);
+    } else if (result->hold.has_ended || opening->pod[0]) {
+        opening_refuse(opening, 409, REFUSED_NO_CALL, "the call has ended");
+    } else {
+        opening_look_at_pod(opening);
+    }
+}
+
+static void opening_ask_hold(struct opening *opening)
+{
+    const struct command command = calls_hold_command(opening->call);
+
+    if (opening_ask(opening, &command, opening_held))
+        calls_hold_asked(opening->call);
+}
+
 static void opening_moved(void *arg, int err, const struct result *result)
 {
     struct opening *opening = arg;
@@ -307,8 +341,8 @@ static void opening_moved(void *arg, int err, const struct result *result)
                      log_num("aside_ms", GATEWAY_ASIDE_MS),
                      log_str("request_id", http_request_id(opening->request)));
         }
-        opening_found(opening, result->move.call.pod, result->move.call.address);
-        opening_connect(opening);
+        calls_moved(opening->call, result->move.call.pod);
+        opening_ask_hold(opening); /* a move gives it the lease of a call that nobody is about to open */
         break;
     case OUTCOME_NO_PODS:
         metrics_add(gateway->metrics.moves[1], 1);
@@ -335,6 +369,7 @@ static void opening_looked_again(void *arg, int err, const struct result *result
         /* A pod that carries this very call cannot be gone, and its other connections would stay behind. */
         opening_refuse(opening, 502, REFUSED_UNREACHABLE, "the pod takes no more connections");
     } else {
+        calls_moved(opening->call, result->call.call.pod);
         opening_found(opening, result->call.call.pod, result->call.call.address);
         opening_connect(opening);
     }
@@ -350,9 +385,9 @@ static void opening_move(struct opening *opening)
     if (opening->moves++ == MOVES_MAX)
         opening_refuse(opening, 503, REFUSED_UNREACHABLE, "no pod can be reached");
     else if (carried_has_client(opening->gateway, opening->call))
-        opening_ask(opening, &look, opening_looked_again);
+        (void)opening_ask(opening, &look, opening_looked_again);
     else
-        opening_ask(opening, &move, opening_moved);
+        (void)opening_ask(opening, &move, opening_moved);
 }
 
 static void opening_connected(void *arg, int err, uv_tcp_t *tcp)
@@ -398,16 +433,18 @@ static void opening_connect(struct opening *opening)
                        err == -ENOMEM ? "out of memory" : "the pod's address cannot be used");
 }
 
-/* 0, or it was refused. */
-static int opening_hold(struct opening *opening)
+/* Nothing is connected before the store knows of it: what is being opened must not be released meanwhile. */
+static void opening_hold(struct opening *opening)
 {
     int err = calls_hold(opening->gateway->calls, opening->call_sid, &opening->call);
 
-    if (err == -EALREADY)
+    if (err == -EALREADY) {
         opening_refuse(opening, 409, REFUSED_NO_CALL, "the call has ended");
-    else if (err < 0)
+    } else if (err < 0) {
         opening_refuse(opening, 503, REFUSED_NO_MEMORY, "out of memory");
-    return err;
+    } else {
+        opening_ask_hold(opening);
+    }
 }
 
 /* Is `call_sid` a segment of what the pod is asked for? A template can put it there. */
@@ -472,8 +509,7 @@ static void opening_looked_at_pod(void *arg, int err, const struct result *resul
     } else {
         snprintf(opening->call_sid, sizeof(opening->call_sid), "%s", call_sid);
         opening_found(opening, result->pod.name, result->pod.address);
-        if (opening_hold(opening) == 0)
-            opening_connect(opening);
+        opening_hold(opening);
     }
 }
 
@@ -481,22 +517,7 @@ static void opening_look_at_pod(struct opening *opening)
 {
     const struct command command = {.type = COMMAND_POD, .pod = {.name = opening->url_pod}};
 
-    opening_ask(opening, &command, opening_looked_at_pod);
-}
-
-/* The call may have moved since its URL was made: it is wherever the store says. */
-static void opening_looked_at_call(void *arg, int err, const struct result *result)
-{
-    struct opening *opening = arg;
-
-    if (opening_has_failed(opening, err))
-        return;
-    if (result->outcome != OUTCOME_OK) {
-        opening_look_at_pod(opening);
-    } else {
-        opening_found(opening, result->call.call.pod, result->call.call.address);
-        opening_connect(opening);
-    }
+    (void)opening_ask(opening, &command, opening_looked_at_pod);
 }
 
 /* Takes the next segment off `path`, as it was sent. */
@@ -529,7 +550,6 @@ static void opening_take_path(struct opening *opening, struct slice *ret_ticket)
 static void opening_look_for_call(struct opening *opening)
 {
     struct gateway *gateway = opening->gateway;
-    const struct command command = {.type = COMMAND_CALL, .call = {.call_sid = opening->call_sid}};
     struct slice ticket;
     int err;
 
@@ -544,8 +564,8 @@ static void opening_look_for_call(struct opening *opening)
         opening_refuse(opening, 403, REFUSED_EXPIRED, "the ticket has expired");
     else if (err < 0)
         opening_refuse(opening, 403, REFUSED_TICKET, "the ticket is not valid");
-    else if (opening_hold(opening) == 0)
-        opening_ask(opening, &command, opening_looked_at_call);
+    else
+        opening_hold(opening);
 }
 
 /* What can be said without looking any further. True: it was refused. */

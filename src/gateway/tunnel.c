@@ -49,6 +49,7 @@ const char *tunnel_end_name(enum tunnel_end end)
         [TUNNEL_POD_FAILED] = "pod_failed",
         [TUNNEL_IDLE] = "idle",
         [TUNNEL_CUT] = "cut",
+        [TUNNEL_OVER] = "call_over",
     };
 
     assert(end < TUNNEL_ENDS);
@@ -114,10 +115,10 @@ bool tunnel_client_has_ended(const struct tunnel *tunnel)
     return tunnel->is_closing || tunnel->client.has_ended;
 }
 
-void tunnel_cut(struct tunnel *tunnel)
+void tunnel_cut(struct tunnel *tunnel, enum tunnel_end end)
 {
     assert(tunnel->magic == TUNNEL_MAGIC);
-    tunnel_close(tunnel, TUNNEL_CUT);
+    tunnel_close(tunnel, end);
 }
 
 static void tunnel_close_if_done(struct tunnel *tunnel)

@@ -26,6 +26,7 @@ enum tunnel_end {
     TUNNEL_POD_FAILED,
     TUNNEL_IDLE,
     TUNNEL_CUT,
+    TUNNEL_OVER, /* cut because its call is over */
     TUNNEL_ENDS,
 };
 
@@ -61,7 +62,7 @@ int tunnel_start(const struct tunnel_settings *settings, uv_tcp_t *client, uv_tc
 /* Has the client said that it sends nothing more, or gone? */
 bool tunnel_client_has_ended(const struct tunnel *tunnel);
 
-/* Closes both sides at once; `ended` runs later. */
-void tunnel_cut(struct tunnel *tunnel);
+/* Closes both sides at once, for the reason `end`; `ended` runs later. */
+void tunnel_cut(struct tunnel *tunnel, enum tunnel_end end);
 
 #endif

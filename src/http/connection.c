@@ -127,7 +127,8 @@ static bool connection_finish(struct http_connection *connection)
     }
     if (connection->is_closing)
         return false;
-    if (close && (was_refused || connection->parsed < connection->len))
+    /* While the server leaves, the client may not know yet that this was the last answer. */
+    if (close && (was_refused || connection->parsed < connection->len || server->is_leaving))
         connection_linger(connection);
     else if (close)
         connection_close(connection);
@@ -335,6 +336,7 @@ static void connection_process(struct http_connection *connection)
 
         if (!request) {
             request = connection->request = http_request_get(connection);
+            connection->has_asked = true;
             header_was_done = false;
         }
         if (!request) {
@@ -568,10 +570,24 @@ void connection_expire(struct http_connection *connection)
     }
 }
 
+static bool connection_is_between(const struct http_connection *connection)
+{
+    return !connection_is_gone(connection) && !connection->request && !connection->is_lingering &&
+           connection->len == connection->parsed;
+}
+
 void connection_drain(struct http_connection *connection)
 {
-    if (!connection->request && !connection->is_lingering && connection->len == connection->parsed)
+    /* A request may be in the kernel already: closing would lose it. */
+    if (connection_is_between(connection) && !connection->has_eof)
+        connection_hurry(connection);
+    if (!connection_is_between(connection))
+        return;
+    /* Whoever has connected a moment ago did so to ask something. */
+    if (connection->has_asked || connection->has_eof)
         connection_close(connection);
+    else
+        connection_await(connection, WAIT_FIRST);
 }
 
 struct connection_write {

@@ -51,6 +51,7 @@ struct http_connection {
     bool is_over_limit; /* in the server's reserve */
     bool has_eof;
     bool is_paused; /* reading was stopped because the buffer is full */
+    bool has_asked; /* at least the start of one request has come */
     size_t discarded;
     bool is_tls;     /* what its socket carries was decrypted on the way */
     unsigned writes; /* of connection_send that are under way */
@@ -87,7 +88,7 @@ void connection_hurry(struct http_connection *connection);
 
 /* Its time is over: what happens depends on what it was waiting for. */
 void connection_expire(struct http_connection *connection);
-/* Closes it if it is between requests. */
+/* Closes it if it is between requests, and nothing has come that has not been read yet. */
 void connection_drain(struct http_connection *connection);
 /* The loop has come round; see server_make_ready. */
 void connection_resume(struct http_connection *connection);

@@ -82,8 +82,8 @@ uint16_t http_server_port(const struct http_server *server);
 /*
  * Takes `fd`, a connected stream socket that somebody else accepted, as a connection like those the server
  * accepts itself, with the same limits. `peer` is the client's address as text; copied. `is_tls`: what comes
- * out of it in clear text came encrypted. On failure `fd` is still the caller's; -ESHUTDOWN: the server takes
- * no more connections.
+ * out of it in clear text came encrypted. `peer` NULL: it is that of the socket. On failure `fd` is still the
+ * caller's; -ESHUTDOWN: the server takes no more connections.
  */
 int http_server_adopt(struct http_server *server, int fd, const char *peer, bool is_tls) MUST_CHECK;
 
@@ -93,8 +93,15 @@ int http_server_adopt(struct http_server *server, int fd, const char *peer, bool
  */
 void http_server_leave(struct http_server *server);
 
-/* Stops accepting and closes idle connections; answers to requests in flight say "Connection: close". */
+/*
+ * Stops accepting and closes idle connections; answers to requests in flight say "Connection: close". What
+ * has arrived is read first, and a connection that has not asked anything yet gets a second to do so: only a
+ * request that is still on its way on a connection that was idle can be lost.
+ */
 void http_server_drain(struct http_server *server);
+
+/* After http_server_drain: closes what is left. */
+void http_server_cut(struct http_server *server);
 
 /* Connections within the limit that are open now, and how many beyond it got a 503 since the start. */
 size_t http_server_connections(const struct http_server *server);
@@ -132,6 +139,11 @@ const char *http_request_peer(const struct http_request *request);
 bool http_request_is_tls(const struct http_request *request);
 uint64_t
 http_request_started_ns(const struct http_request *request); /* clock_elapsed_ns when its first byte came */
+/*
+ * Has the client closed its side, or gone, before it was answered? One that only says that it sends nothing
+ * more cannot be told from one that has gone, and counts as that, as with most servers.
+ */
+bool http_request_is_abandoned(const struct http_request *request);
 /* For on_done: the status that was answered, 0 if the client was gone before. */
 int http_request_status(const struct http_request *request);
 

@@ -183,6 +183,11 @@ uint64_t http_request_started_ns(const struct http_request *request)
     return request->started_ns;
 }
 
+bool http_request_is_abandoned(const struct http_request *request)
+{
+    return connection_is_gone(request->connection) || request->connection->has_eof;
+}
+
 int http_request_status(const struct http_request *request)
 {
     return request->status;

@@ -40,6 +40,7 @@ static void server_set_waits(struct http_server *server)
     server->wait_ms[WAIT_WRITE] = server->settings.write_timeout_ms;
     server->wait_ms[WAIT_LINGER] = SERVER_LINGER_MS;
     server->wait_ms[WAIT_RESERVE] = SERVER_RESERVE_MS;
+    server->wait_ms[WAIT_FIRST] = SERVER_FIRST_MS;
     for (unsigned i = 0; i < WAIT_COUNT; i++) {
         list_init(&server->waiting[i]);
         if (server->wait_ms[i] > 0)
@@ -438,13 +439,42 @@ void http_server_leave(struct http_server *server)
     server->is_leaving = true;
 }
 
+/* Clients whose connections the kernel has already accepted would be reset when the listener closes. */
+static void server_accept_rest(struct http_server *server)
+{
+    uv_os_fd_t listener;
+
+    if (!server->is_listening || uv_fileno((uv_handle_t *)&server->listener, &listener))
+        return;
+    if (server->is_accept_pending || server->is_accept_put_off)
+        server_accept_one(server);
+    for (unsigned i = 0; i < SERVER_BACKLOG; i++) {
+        int fd = accept4(listener, NULL, NULL, SOCK_NONBLOCK | SOCK_CLOEXEC);
+
+        if (fd < 0 && (errno == EINTR || errno == ECONNABORTED))
+            continue;
+        if (fd < 0)
+            return;
+        if (http_server_adopt(server, fd, NULL, false) < 0)
+            (void)close(fd);
+    }
+}
+
 void http_server_drain(struct http_server *server)
 {
     server->is_leaving = true;
+    server_accept_rest(server);
     server->is_draining = true;
     server_stop_listening(server);
     LIST_FOR_EACH (link, &server->all) {
         connection_drain(LIST_ENTRY(link, struct http_connection, link));
+    }
+}
+
+void http_server_cut(struct http_server *server)
+{
+    LIST_FOR_EACH (link, &server->all) {
+        connection_close(LIST_ENTRY(link, struct http_connection, link));
     }
 }
 
@@ -504,7 +534,5 @@ void http_server_close(struct http_server *server, void (*closed)(void *arg), vo
     server->closed_arg = arg;
     server_stop_listening(server);
     uv_close((uv_handle_t *)&server->timer, server_handle_closed);
-    LIST_FOR_EACH (link, &server->all) {
-        connection_close(LIST_ENTRY(link, struct http_connection, link));
-    }
+    http_server_cut(server);
 }

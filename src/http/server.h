@@ -20,6 +20,7 @@ enum http_wait {
     WAIT_WRITE,
     WAIT_LINGER,
     WAIT_RESERVE, /* the whole request of one that is over the limit */
+    WAIT_FIRST,   /* the first request of one that came just before the server stopped accepting */
     WAIT_COUNT,
 };
 
@@ -28,6 +29,7 @@ enum {
     SERVER_SCRATCH = 64 * 1024, /* to build answers in, and to read into what nobody wants */
     SERVER_LINGER_MS = 2000,
     SERVER_RESERVE_MS = 2000,
+    SERVER_FIRST_MS = 1000,
     SERVER_DATE_MAX = 64,
     SERVER_ID_PREFIX = 12, /* random digits of this process, in front of every id it makes */
     SERVER_ID_DIGITS = 12,

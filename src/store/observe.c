@@ -105,10 +105,14 @@ static void observe(struct feed *feed, const struct command *command, const stru
         break;
     case COMMAND_RELEASE:
     case COMMAND_LEAVE:
+    case COMMAND_UNDO:
         observe_call(feed, EVENT_RELEASED, &result->release.call);
         break;
     case COMMAND_HEARTBEAT:
         observe_adopted(feed, command->heartbeat.pod, &result->heartbeat.adopted);
+        break;
+    case COMMAND_RENEW:
+        observe_adopted(feed, NULL, &result->renew.adopted);
         break;
     case COMMAND_DRAIN:
         observe_pod(feed, EVENT_DRAINING, command->drain.pod, NULL, NULL);
@@ -159,7 +163,7 @@ int observe_execute(struct store *store, const struct command *command, struct a
 {
     struct observed *observed = NULL;
 
-    if (!command_only_looks(command->type) && command->type != COMMAND_RENEW && feed_is_wanted(store->feed))
+    if (!command_only_looks(command->type) && command->type != COMMAND_PRESENT && feed_is_wanted(store->feed))
         observed = arena_alloc(arena, sizeof(*observed));
     /* Without memory there is no event, but still an answer. */
     if (!observed)

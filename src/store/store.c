@@ -1,10 +1,33 @@
 #include "store/store.h"
 
+#include <sys/random.h>
+
+#include "base/clock.h"
 #include "store/feed.h"
+
+/* No two requests of all processes on one store have the same number: half of it is random, half counts. */
+static uint64_t store_next_attempt(struct store *store)
+{
+    uint32_t random = 0;
+
+    if (!store->attempts) {
+        if (getrandom(&random, sizeof(random), GRND_NONBLOCK) != (ssize_t)sizeof(random))
+            random = (uint32_t)clock_wall_ms();
+        store->attempts = (uint64_t)random << 32;
+    }
+    return ++store->attempts;
+}
 
 int store_execute(struct store *store, const struct command *command, struct arena *arena, store_done_fn done,
                   void *arg)
 {
+    struct command named;
+
+    if (command->type == COMMAND_ALLOCATE && !command->allocate.attempt) {
+        named = *command;
+        named.allocate.attempt = store_next_attempt(store);
+        command = &named;
+    }
     return store->feed ? observe_execute(store, command, arena, done, arg)
                        : store->ops->execute(store, command, arena, done, arg);
 }
@@ -15,6 +38,17 @@ void store_on_ended(struct store *store, call_ended_fn fn, void *arg)
         feed_on_ended(store->feed, fn, arg);
     else
         store->ops->on_ended(store, fn, arg);
+}
+
+void store_on_over(struct store *store, call_over_fn fn, void *arg)
+{
+    store->ops->on_over(store, fn, arg);
+}
+
+void store_on_back(struct store *store, store_back_fn fn, void *arg)
+{
+    store->on_back = fn;
+    store->on_back_arg = arg;
 }
 
 int store_start_events(struct store *store, uv_loop_t *loop, const char *replica)

@@ -37,6 +37,22 @@ int store_execute(struct store *store, const struct command *command, struct are
 void store_on_ended(struct store *store, call_ended_fn fn, void *arg);
 
 /*
+ * A call that this process carries (COMMAND_HOLD, COMMAND_RENEW with a carrier) was ended on purpose: its
+ * connections have nothing to stand for any more. A store of one process tells it while a command is carried
+ * out: `fn` must not use the store then. A store that several processes share tells it a little later, also
+ * when the call was lost, and the call may have begun anew meanwhile: the next renewal says what is true. If
+ * the store was out of reach it may not be told at all.
+ */
+void store_on_over(struct store *store, call_over_fn fn, void *arg);
+
+/*
+ * The store can be asked again after it was out of reach, or was emptied: it may have lost what it was told
+ * last. What `fn` asks for is asked before everything else that waits. Never inside a call of this header.
+ */
+typedef void (*store_back_fn)(void *arg);
+void store_on_back(struct store *store, store_back_fn fn, void *arg);
+
+/*
  * From here on what the commands of this process do is published, for every process on the same store to see.
  * `replica` names this process in letters, digits and . _ - only; copied. Without it nothing is published nor
  * told. Before store_on_ended.
@@ -94,6 +110,7 @@ struct store_ops {
     int (*execute)(struct store *store, const struct command *command, struct arena *arena,
                    store_done_fn done, void *arg);
     void (*on_ended)(struct store *store, call_ended_fn fn, void *arg);
+    void (*on_over)(struct store *store, call_over_fn fn, void *arg);
     void (*health)(const struct store *store, struct store_health *ret_health);
     void (*stats)(const struct store *store, struct store_stats *ret_stats);
     void (*close)(struct store *store, store_closed_fn closed, void *arg);
@@ -110,6 +127,9 @@ struct feed; /* see feed.h */
 struct store {
     const struct store_ops *ops;
     struct feed *feed; /* NULL: no events */
+    store_back_fn on_back;
+    void *on_back_arg;
+    uint64_t attempts; /* the last one, see COMMAND_UNDO; 0: none yet */
     store_closed_fn closed;
     void *closed_arg;
 };

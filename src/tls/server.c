@@ -220,11 +220,9 @@ static void server_pause_accepting(struct tls_server *server)
     tls_server_tick_on(server);
 }
 
-static void server_accept(uv_poll_t *poll, int status UNUSED, int events UNUSED)
+static void server_accept_some(struct tls_server *server, unsigned max)
 {
-    struct tls_server *server = poll->data;
-
-    for (unsigned i = 0; i < SERVER_ACCEPTS_MAX; i++) {
+    for (unsigned i = 0; i < max; i++) {
         struct sockaddr_storage address;
         socklen_t len = sizeof(address);
         int fd = accept4(server->fd, (struct sockaddr *)&address, &len, SOCK_NONBLOCK | SOCK_CLOEXEC);
@@ -241,6 +239,11 @@ static void server_accept(uv_poll_t *poll, int status UNUSED, int events UNUSED)
         }
         return;
     }
+}
+
+static void server_accept(uv_poll_t *poll, int status UNUSED, int events UNUSED)
+{
+    server_accept_some(poll->data, SERVER_ACCEPTS_MAX);
 }
 
 /* All addresses, of both families where there are both. */
@@ -310,14 +313,32 @@ static void server_handle_closed(uv_handle_t *handle)
     tls_server_lost_object(handle->data);
 }
 
+static void server_stop_accepting(struct tls_server *server)
+{
+    if (!server->is_accepting)
+        return;
+    server->is_accepting = false;
+    uv_close((uv_handle_t *)&server->listener, server_handle_closed);
+    (void)close(server->fd);
+    server->fd = -1;
+}
+
+void tls_server_leave(struct tls_server *server)
+{
+    /* Clients whose connections the kernel has already accepted would be reset when the listener closes. */
+    if (server->is_accepting)
+        server_accept_some(server, SERVER_BACKLOG);
+    server_stop_accepting(server);
+}
+
+size_t tls_server_handshakes(const struct tls_server *server)
+{
+    return server->handshaking_count;
+}
+
 void tls_server_drain(struct tls_server *server)
 {
-    if (server->is_accepting) {
-        server->is_accepting = false;
-        uv_close((uv_handle_t *)&server->listener, server_handle_closed);
-        (void)close(server->fd);
-        server->fd = -1;
-    }
+    server_stop_accepting(server);
     LIST_FOR_EACH (link, &server->handshaking) {
         tls_connection_close(LIST_ENTRY(link, struct tls_connection, link));
     }

@@ -80,6 +80,11 @@ int tls_server_reload(struct tls_server *server, struct tls_notes *ret_notes,
 /* Those that are open, without those that are in their handshake. */
 size_t tls_server_connections(const struct tls_server *server);
 
+/* Stops accepting, behind those who have connected already. Their handshakes, of whom there are so many, go
+ * on. */
+void tls_server_leave(struct tls_server *server);
+size_t tls_server_handshakes(const struct tls_server *server);
+
 /* Stops accepting and gives up handshakes; connections go on until somebody ends them. */
 void tls_server_drain(struct tls_server *server);
 

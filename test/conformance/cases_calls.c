@@ -92,12 +92,6 @@ static void release__unknown_or_repeated_is_not_found_and_frees_nothing(void **s
     world_release(&world);
 }
 
-static const struct result *leave(struct world *world, const char *call_sid, uint64_t expires_at_ms)
-{
-    return run(world, &(struct command){.type = COMMAND_LEAVE,
-                                        .leave = {.call_sid = call_sid, .expires_at_ms = expires_at_ms}});
-}
-
 static void leave__releases_a_call_that_nobody_has_renewed_since(void **state)
 {
     struct world world;
@@ -204,6 +198,7 @@ static void move__repeated_or_too_late_changes_nothing(void **state)
     assert_int_equal(pod(&world, to)->state, POD_BUSY);
     renew(&world, "CA1");
     world_advance(&world, 15 * MINUTE);
+    assert_int_equal(sweep(&world)->sweep.ended.count, 1);
     assert_int_equal(move(&world, "CA1", to, MINUTE)->outcome, OUTCOME_NOT_FOUND);
     assert_int_equal(world.told, 1);
     assert_int_equal(pod(&world, to)->state, POD_AVAILABLE);

@@ -1,9 +1,6 @@
 /* cases_time.c - what every store answers when time passes. */
 #include "world.h"
 
-/* Some more than is needed: the embedded store's clock runs on by itself. */
-enum { MORE = 10000 };
-
 static struct pod_seen box_of(const char *name)
 {
     return (struct pod_seen){.name = name, .address = "", .source = POD_SOURCE_API, .is_ready = true};
@@ -39,7 +36,7 @@ static void lease__is_long_until_somebody_renews_and_short_afterwards(void **sta
     world_release(&world);
 }
 
-static void lease__that_ran_out_is_dead_before_the_sweep_and_told_once(void **state)
+static void lease__that_ran_out_leaves_the_slot_to_its_call_until_the_sweep(void **state)
 {
     struct world world;
 
@@ -49,13 +46,19 @@ static void lease__that_ran_out_is_dead_before_the_sweep_and_told_once(void **st
     world_advance(&world, 4 * HOUR + MORE);
     assert_int_equal(
         run(&world, &(struct command){.type = COMMAND_CALL, .call = {.call_sid = "CA1"}})->outcome,
-        OUTCOME_NOT_FOUND);
+        OUTCOME_OK);
+    assert_int_equal(allocate(&world, "CA2")->outcome, OUTCOME_NO_PODS);
     assert_int_equal(allocate(&world, "CA1")->outcome, OUTCOME_OK);
-    assert_false(world.result.allocate.was_existing);
+    assert_true(world.result.allocate.was_existing);
+    assert_string_equal(world.result.allocate.call.pod, "voice-agent-0");
+    assert_int_equal(world.told, 0);
+    /* It has the lease of a fresh call. */
+    world_advance(&world, 4 * HOUR - MORE);
+    assert_int_equal(sweep(&world)->sweep.ended.count, 0);
+    world_advance(&world, 2 * MORE);
+    assert_int_equal(sweep(&world)->sweep.ended.count, 1);
     assert_int_equal(world.told, 1);
-    world_advance(&world, 4 * HOUR + MORE);
     assert_int_equal(renew(&world, "CA1")->renew.unknown.count, 1);
-    assert_int_equal(world.told, 2);
     assert_int_equal(call_count(&world), 0);
     assert_int_equal(pod(&world, "voice-agent-0")->state, POD_AVAILABLE);
     world_release(&world);
@@ -262,11 +265,62 @@ static void hold_back__lasts_until_the_first_heartbeat_or_the_ttl(void **state)
     world_release(&world);
 }
 
+static uint64_t others(struct world *world, const char *carrier, bool is_leaving)
+{
+    const struct result *result =
+        run(world, &(struct command){.type = COMMAND_PRESENT,
+                                     .present = {.carrier = carrier, .is_leaving = is_leaving}});
+
+    assert_int_equal(result->outcome, OUTCOME_OK);
+    return result->present.others;
+}
+
+static void present__counts_the_others_that_spoke_lately_and_did_not_leave(void **state)
+{
+    const struct world_kind *kind = *state;
+    uint64_t one = kind->server ? 1 : 0; /* the embedded store has one process */
+    struct world world;
+
+    world_init(&world, *state, NULL);
+    assert_int_equal(others(&world, "a", false), 0);
+    assert_int_equal(others(&world, "a", false), 0);
+    assert_int_equal(others(&world, "b", false), one);
+    assert_int_equal(others(&world, "a", false), one);
+    (void)others(&world, "b", true);
+    assert_int_equal(others(&world, "a", false), 0);
+    assert_int_equal(others(&world, "c", false), one);
+    world_advance(&world, CARRIER_TTL_MS / 2);
+    assert_int_equal(others(&world, "a", false), one);
+    world_advance(&world, CARRIER_TTL_MS / 2 + MORE);
+    assert_int_equal(others(&world, "a", false), 0);
+    world_advance(&world, 2 * CARRIER_TTL_MS + MORE);
+    assert_int_equal(others(&world, "c", false), 0);
+    world_release(&world);
+}
+
+static void present__refuses_names_that_are_none(void **state)
+{
+    static const char *const names[] = {"", "a,b", "a b", "{a}"};
+    struct world world;
+
+    world_init(&world, *state, NULL);
+    for (size_t i = 0; i < ARRAY_LEN(names); i++)
+        assert_int_equal(
+            run(&world, &(struct command){.type = COMMAND_PRESENT, .present = {.carrier = names[i]}})
+                ->outcome,
+            OUTCOME_INVALID);
+    assert_int_equal(others(&world, "a", false), 0);
+    world_release(&world);
+}
+
 const struct world_case cases_time[] = {
+    {"present__counts_the_others_that_spoke_lately_and_did_not_leave",
+     present__counts_the_others_that_spoke_lately_and_did_not_leave},
+    {"present__refuses_names_that_are_none", present__refuses_names_that_are_none},
     {"lease__is_long_until_somebody_renews_and_short_afterwards",
      lease__is_long_until_somebody_renews_and_short_afterwards},
-    {"lease__that_ran_out_is_dead_before_the_sweep_and_told_once",
-     lease__that_ran_out_is_dead_before_the_sweep_and_told_once},
+    {"lease__that_ran_out_leaves_the_slot_to_its_call_until_the_sweep",
+     lease__that_ran_out_leaves_the_slot_to_its_call_until_the_sweep},
     {"lease__that_ran_out_can_still_be_released", lease__that_ran_out_can_still_be_released},
     {"lease__connect_timeout_bounds_a_call_that_nobody_renews",
      lease__connect_timeout_bounds_a_call_that_nobody_renews},

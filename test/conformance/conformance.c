@@ -39,6 +39,8 @@ int main(int argc, char **argv)
     count = add_cases(tests, count, cases_calls, &kind);
     count = add_cases(tests, count, cases_pods, &kind);
     count = add_cases(tests, count, cases_time, &kind);
+    count = add_cases(tests, count, cases_edges, &kind);
+    count = add_cases(tests, count, cases_carried, &kind);
     count = add_cases(tests, count, cases_events, &kind);
     rc = _cmocka_run_group_tests(kind.name, tests, count, NULL, NULL);
     if (kind.server)

@@ -22,16 +22,33 @@ void render_command(struct strbuf *buf, const struct command *command)
     strbuf_append_str(buf, command_name(command->type));
     switch (command->type) {
     case COMMAND_ALLOCATE:
-        strbuf_printf(buf, " %s merchant=%s", command->allocate.call_sid, command->allocate.merchant_id);
+        strbuf_printf(buf, " %s merchant=%s attempt=%" PRIu64, command->allocate.call_sid,
+                      command->allocate.merchant_id, command->allocate.attempt);
+        break;
+    case COMMAND_UNDO:
+        strbuf_printf(buf, " %s attempt=%" PRIu64, command->undo.call_sid, command->undo.attempt);
+        break;
+    case COMMAND_HOLD:
+        strbuf_printf(buf, " %s carrier=%s", command->hold.call_sid,
+                      command->hold.carrier ? command->hold.carrier : "-");
         break;
     case COMMAND_RELEASE:
-        strbuf_printf(buf, " %s", command->release.call_sid);
+        strbuf_printf(buf, " %s pod=%s %s", command->release.call_sid,
+                      command->release.pod ? command->release.pod : "-",
+                      call_over_name(command->release.why));
         break;
     case COMMAND_LEAVE:
         strbuf_printf(buf, " %s %" PRIu64, command->leave.call_sid, command->leave.expires_at_ms);
         break;
     case COMMAND_RENEW:
         render_sids(buf, command->renew.call_sids, command->renew.count);
+        if (command->renew.pods) {
+            strbuf_append_str(buf, " on");
+            render_sids(buf, command->renew.pods, command->renew.count);
+        }
+        break;
+    case COMMAND_PRESENT:
+        strbuf_printf(buf, " %s%s", command->present.carrier, command->present.is_leaving ? " leaving" : "");
         break;
     case COMMAND_HEARTBEAT:
         strbuf_printf(buf, " %s:", command->heartbeat.pod);
@@ -222,20 +239,32 @@ static void render_ok(struct strbuf *buf, const struct command *command, const s
                       result->allocate.merchant_unreadable);
         render_call(buf, &result->allocate.call);
         break;
+    case COMMAND_HOLD:
+        render_call(buf, &result->hold.call);
+        strbuf_printf(buf, "was connected=%d\n", result->hold.was_connected);
+        break;
     case COMMAND_RELEASE:
     case COMMAND_LEAVE:
+    case COMMAND_UNDO:
         render_call(buf, &result->release.call);
         strbuf_printf(buf, "released to %s draining=%d\n", result->release.released_to,
                       result->release.was_draining);
         break;
     case COMMAND_RENEW:
         render_names(buf, "renewed", &result->renew.renewed);
+        render_names(buf, "adopted", &result->renew.adopted);
         render_names(buf, "unknown", &result->renew.unknown);
+        render_names(buf, "over", &result->renew.over);
+        render_names(buf, "conflicts", &result->renew.conflicts);
         strbuf_printf(buf, "until %" PRIu64 "\n", result->renew.expires_at_ms);
+        break;
+    case COMMAND_PRESENT:
+        strbuf_printf(buf, "others=%" PRIu64 "\n", result->present.others);
         break;
     case COMMAND_HEARTBEAT:
         render_names(buf, "renewed", &result->heartbeat.renewed);
         render_names(buf, "adopted", &result->heartbeat.adopted);
+        render_names(buf, "over", &result->heartbeat.over);
         render_names(buf, "conflicts", &result->heartbeat.conflicts);
         render_ended(buf, &result->heartbeat.ended, arena);
         break;
@@ -325,6 +354,8 @@ void render_result(struct strbuf *buf, const struct command *command, const stru
     } else if (result->outcome == OUTCOME_NOT_FOUND) {
         if (command->type == COMMAND_CALL)
             render_refusal(buf, result->call.refusal);
+        if (command->type == COMMAND_HOLD)
+            strbuf_printf(buf, "has ended=%d\n", result->hold.has_ended);
     } else {
         render_ok(buf, command, result, arena);
     }

@@ -5,7 +5,9 @@
  * Core runs in this process, the store on a real redis-server whose clock is this program's. Redis goes
  * first, and where several pods are equally good core takes the same. After every step all pods, all calls,
  * the counts, the tiers and the merchants must be equal. Time passes in whole seconds, because the records in
- * Redis have no finer ones, and a sweep comes at least every 30 of them, as in the router.
+ * Redis have no finer ones, and a sweep comes at least every 30 of them, as in the router; but now and then
+ * there is an outage, in which nobody sweeps and leases run out, up to three times as long as a lease. Some
+ * of what the store has sent is sent again much later, as a network may do: it must change nothing.
  *
  * A run is reproduced by its seed: replay-stores --seed N --steps N --shim PATH
  */
@@ -13,6 +15,8 @@
 #include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <sys/socket.h>
+#include <sys/un.h>
 #include <time.h>
 #include <unistd.h>
 
@@ -27,6 +31,10 @@ enum {
     SIDS = 60,
     MERCHANTS = 6,
     SWEEP_EVERY_S = 30,
+    LEASE_S = 900,
+    TIMEOUT_S = 60, /* the store's: a slow machine is no difference between stores */
+    ATTEMPTS = 2,   /* remembered of each call, to be undone */
+    LATE_MAX = 16,
     ARENA_MAX = 64 * 1024 * 1024,
     TEXT_MAX = 1024 * 1024,
     SKIPPED = 77,
@@ -35,6 +43,12 @@ enum {
 struct replay_pod {
     unsigned incarnation;
     enum pod_source source;
+};
+
+/* A script that the store has called, as Redis shows it to whoever watches. */
+struct late {
+    char *line;
+    uint64_t sent_at_ms;
 };
 
 struct replay {
@@ -59,8 +73,19 @@ struct replay {
     char tiers[PODS][POOL_LABEL_MAX + 1]; /* of the pods, before this step */
     bool has_swept;                       /* in this step */
     struct strbuf told[2]; /* the calls that ended in this step, as core and the store told it */
+    uint64_t attempts[SIDS][ATTEMPTS];
+    uint64_t next_attempt;
+    struct late late[LATE_MAX]; /* what was sent, to be sent again */
+    size_t late_count;
+    uint64_t late_sent;
+    uint64_t outages;
+    uint64_t revived; /* renewed although the lease had run out */
+    uint64_t adopted; /* by a renewal that named the pod */
+    uint64_t over;    /* renewals and heartbeats of calls whose end is recorded */
     bool is_verbose;
 };
+
+static const char CARRIER[] = "router-1";
 
 /* One answer of the store, in waiting. */
 struct pending {
@@ -208,6 +233,11 @@ static void count_ended(struct replay *replay, const struct ended_array *ended)
         replay->ended[ended->calls[i].why]++;
 }
 
+static size_t sid_index(const char *call_sid)
+{
+    return strtoul(call_sid + strlen("CA"), NULL, 10);
+}
+
 static void step_allocate(struct replay *replay)
 {
     char merchant[16] = "";
@@ -218,6 +248,8 @@ static void step_allocate(struct replay *replay)
 
     if (pick(replay, 2))
         snprintf(merchant, sizeof(merchant), "m%u", pick(replay, MERCHANTS));
+    command.allocate.attempt = ++replay->next_attempt;
+    replay->attempts[sid_index(command.allocate.call_sid)][pick(replay, ATTEMPTS)] = replay->next_attempt;
     if (pick(replay, 200) == 0)
         command.allocate.call_sid = "not a sid";
     both(replay, &command);
@@ -226,8 +258,11 @@ static void step_allocate(struct replay *replay)
 static void step_release(struct replay *replay)
 {
     struct command command = {.type = COMMAND_RELEASE,
-                              .release = {.call_sid = replay->sid_names[pick(replay, SIDS)]}};
+                              .release = {.call_sid = replay->sid_names[pick(replay, SIDS)],
+                                          .why = (enum call_over)pick(replay, CALL_OVERS)}};
 
+    if (pick(replay, 4) == 0)
+        command.release.pod = replay->pod_names[pick(replay, PODS)];
     both(replay, &command);
 }
 
@@ -240,6 +275,18 @@ static const struct call_info *some_call(struct replay *replay, size_t at)
     return at < 50 && known->calls.count ? &known->calls.calls[at % known->calls.count] : NULL;
 }
 
+static void step_undo(struct replay *replay)
+{
+    const struct call_info *call = some_call(replay, pick(replay, SIDS));
+    size_t at = call ? sid_index(call->call_sid) : pick(replay, SIDS);
+    struct command command = {
+        .type = COMMAND_UNDO,
+        .undo = {.call_sid = replay->sid_names[at], .attempt = replay->attempts[at][pick(replay, ATTEMPTS)]}};
+
+    if (command.undo.attempt)
+        both(replay, &command);
+}
+
 /* Mostly with the end of the lease as it is. */
 static void step_leave(struct replay *replay)
 {
@@ -248,8 +295,23 @@ static void step_leave(struct replay *replay)
     struct command command = {
         .type = COMMAND_LEAVE,
         .leave = {.call_sid = call ? call->call_sid : replay->sid_names[at],
+                  .carrier = CARRIER,
                   .expires_at_ms = call ? call->expires_at_ms + (pick(replay, 4) == 0) : 1}};
 
+    if (pick(replay, 6) == 0)
+        command.leave.expires_at_ms = 0;
+    both(replay, &command);
+}
+
+static void step_hold(struct replay *replay)
+{
+    size_t at = pick(replay, SIDS);
+    const struct call_info *call = some_call(replay, at);
+    struct command command = {
+        .type = COMMAND_HOLD,
+        .hold = {.call_sid = call ? call->call_sid : replay->sid_names[at], .carrier = CARRIER}};
+
+    replay->revived += call && call->expires_at_ms <= replay->now_ms;
     both(replay, &command);
 }
 
@@ -283,6 +345,39 @@ static void step_renew(struct replay *replay)
     size_t count = some_sids(replay, sids, ARRAY_LEN(sids));
     struct command command = {.type = COMMAND_RENEW, .renew = {.call_sids = sids, .count = count}};
 
+    replay->over += both(replay, &command)->renew.over.count;
+}
+
+/* What a gateway says of its streams: mostly calls that are there, each with the pod that has it. */
+static void step_renew_carried(struct replay *replay)
+{
+    const char *sids[6];
+    const char *pods[6];
+    struct command command = {.type = COMMAND_RENEW,
+                              .renew = {.call_sids = sids, .pods = pods, .carrier = CARRIER}};
+    const struct result *result;
+
+    for (; command.renew.count < ARRAY_LEN(sids); command.renew.count++) {
+        size_t at = pick(replay, SIDS);
+        const struct call_info *call = some_call(replay, at);
+
+        sids[command.renew.count] = call ? call->call_sid : replay->sid_names[at];
+        pods[command.renew.count] =
+            call && pick(replay, 8) ? call->pod : replay->pod_names[pick(replay, PODS)];
+        replay->revived += call && call->expires_at_ms <= replay->now_ms;
+    }
+    result = both(replay, &command);
+    replay->adopted += result->renew.adopted.count;
+    replay->over += result->renew.over.count;
+}
+
+/* One process alone: what several say to each other is in cases_time.c. */
+static void step_present(struct replay *replay)
+{
+    struct command command = {.type = COMMAND_PRESENT,
+                              .present = {.carrier = pick(replay, 20) ? "router-0" : "no,name",
+                                          .is_leaving = pick(replay, 4) == 0}};
+
     both(replay, &command);
 }
 
@@ -304,7 +399,9 @@ static void step_heartbeat(struct replay *replay)
         count += some_sids(replay, sids + count, 2);
     command = (struct command){.type = COMMAND_HEARTBEAT,
                                .heartbeat = {.pod = pod, .call_sids = sids, .count = count}};
-    count_ended(replay, &both(replay, &command)->heartbeat.ended);
+    known = both(replay, &command);
+    count_ended(replay, &known->heartbeat.ended);
+    replay->over += known->outcome == OUTCOME_OK ? known->heartbeat.over.count : 0;
 }
 
 static void step_drain(struct replay *replay)
@@ -475,6 +572,15 @@ static void step_time(struct replay *replay)
     }
 }
 
+/* Nobody could be heard, and nobody has swept: leases, drains and holds have run out meanwhile. */
+static void step_outage(struct replay *replay)
+{
+    replay->now_ms += pick(replay, 3 * LEASE_S) * UINT64_C(1000);
+    *replay->server.clock_ms = replay->now_ms;
+    replay->swept_at_ms = replay->now_ms; /* the next sweep comes when it would come then */
+    replay->outages++;
+}
+
 /* Questions that the comparison after every step does not ask. */
 static void step_query(struct replay *replay)
 {
@@ -528,6 +634,94 @@ static void step_pages(struct replay *replay)
     if (seen != total || total != core_call_count(replay->core))
         REPLAY_FAIL(replay, "%zu calls came in pages, %" PRIu64 " are said to be there, core has %zu", seen,
                     total, core_call_count(replay->core));
+}
+
+static int raw_connect(struct replay *replay)
+{
+    struct sockaddr_un address = {.sun_family = AF_UNIX};
+    int fd = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0);
+
+    snprintf(address.sun_path, sizeof(address.sun_path), "%s", replay->server.socket);
+    if (fd < 0 || connect(fd, (struct sockaddr *)&address, sizeof(address)))
+        REPLAY_FAIL(replay, "no second connection to Redis: %s", strerror(errno));
+    return fd;
+}
+
+static void raw_send(struct replay *replay, int fd, const char *line)
+{
+    if (dprintf(fd, "%s\r\n", line) < 0)
+        REPLAY_FAIL(replay, "cannot write to Redis: %s", strerror(errno));
+}
+
+/* The next line, without its end, in the arena. */
+static char *raw_line(struct replay *replay, int fd)
+{
+    struct strbuf line;
+    char c;
+
+    strbuf_init(&line, &replay->arena, TEXT_MAX);
+    while (read(fd, &c, 1) == 1 && c != '\n') {
+        if (c != '\r')
+            strbuf_append_char(&line, c);
+    }
+    if (strbuf_failed(&line) || line.len == 0)
+        REPLAY_FAIL(replay, "nothing from Redis");
+    return line.data;
+}
+
+/* Any step that changes something, watched from outside: the script that it calls is kept, to be sent again.
+ */
+static void step_watched(struct replay *replay)
+{
+    static void (*const steps[])(struct replay * replay) = {
+        step_allocate, step_release, step_hold,      step_undo,     step_renew_carried, step_leave,
+        step_move,     step_drain,   step_heartbeat, step_pod_seen, step_merchant};
+    int fd = raw_connect(replay);
+    char *line;
+
+    raw_send(replay, fd, "MONITOR");
+    (void)raw_line(replay, fd);
+    steps[pick(replay, (unsigned)ARRAY_LEN(steps))](replay);
+    /* A marker behind it: a step may have asked for nothing, or for several scripts. */
+    {
+        int marker = raw_connect(replay);
+
+        raw_send(replay, marker, "ECHO watched");
+        (void)raw_line(replay, marker);
+        (void)close(marker);
+    }
+    for (line = raw_line(replay, fd); !strstr(line, "\"watched\""); line = raw_line(replay, fd)) {
+        char *script = strstr(line, "] \"EVALSHA\"");
+
+        if (!script || strstr(line, " lua] ") || replay->late_count == LATE_MAX)
+            continue;
+        replay->late[replay->late_count].line = strdup(script + 2);
+        replay->late[replay->late_count++].sent_at_ms = replay->now_ms;
+    }
+    (void)close(fd);
+}
+
+/* A script arrives long after its router has given it up. */
+static void step_late(struct replay *replay)
+{
+    size_t at = replay->late_count ? pick(replay, (unsigned)replay->late_count) : 0;
+    const char *answer;
+    int fd;
+
+    if (replay->late_count == 0 ||
+        replay->now_ms <= replay->late[at].sent_at_ms + (TIMEOUT_S + 1) * UINT64_C(1000))
+        return;
+    fd = raw_connect(replay);
+    raw_send(replay, fd, replay->late[at].line);
+    answer = raw_line(replay, fd);
+    /* What only looks is answered; what changes something says that it comes too late. */
+    if (strncmp(answer, "-LATE ", 6) != 0 && strncmp(answer, "*", 1) != 0 &&
+        strncmp(answer, "-NOSCRIPT", 9) != 0)
+        REPLAY_FAIL(replay, "a late script is answered with %s:\n%s", answer, replay->late[at].line);
+    replay->late_sent += strncmp(answer, "-LATE ", 6) == 0;
+    (void)close(fd);
+    free(replay->late[at].line);
+    replay->late[at] = replay->late[--replay->late_count];
 }
 
 struct aligning {
@@ -640,10 +834,12 @@ static void replay_step(struct replay *replay)
         void (*run)(struct replay *replay);
         unsigned weight;
     } operations[] = {
-        {step_allocate, 30}, {step_release, 12}, {step_renew, 6}, {step_heartbeat, 10}, {step_drain, 4},
-        {step_pod_seen, 14}, {step_pod_gone, 2}, {step_sync, 2},  {step_sweep, 3},      {step_rebalance, 3},
-        {step_tiers, 1},     {step_merchant, 2}, {step_time, 8},  {step_query, 4},      {step_pages, 1},
-        {step_move, 5},      {step_leave, 6},
+        {step_allocate, 30}, {step_release, 12},  {step_renew, 6},    {step_heartbeat, 10},
+        {step_drain, 4},     {step_pod_seen, 14}, {step_pod_gone, 2}, {step_sync, 2},
+        {step_sweep, 3},     {step_rebalance, 3}, {step_tiers, 1},    {step_merchant, 2},
+        {step_time, 8},      {step_query, 4},     {step_pages, 1},    {step_move, 5},
+        {step_leave, 6},     {step_hold, 6},      {step_undo, 6},     {step_renew_carried, 6},
+        {step_outage, 1},    {step_watched, 1},   {step_late, 1},     {step_present, 1},
     };
     unsigned total = 0;
     unsigned chosen;
@@ -664,18 +860,22 @@ static void replay_step(struct replay *replay)
 
 static void replay_open(struct replay *replay)
 {
-    struct core_settings core = {.lease_ttl_ms = 900000,
+    struct core_settings core = {.lease_ttl_ms = LEASE_S * UINT64_C(1000),
                                  .call_max_duration_ms = 3600000,
                                  .draining_ttl_ms = 360000,
                                  .heartbeat_ttl_ms = 90000};
-    struct redis_settings settings = {
-        .key_prefix = "voice:", .core = core, .call_info_ttl_ms = 3600000, .tier_refresh_ms = 3600000};
+    struct redis_settings settings = {.key_prefix = "voice:",
+                                      .core = core,
+                                      .call_info_ttl_ms = 4 * 3600000, /* longer than the longest outage */
+                                      .tier_refresh_ms = 3600000};
     struct store_health health;
 
-    snprintf(settings.link.server.host, sizeof(settings.link.server.host), "%s", replay->server.socket);
+    snprintf(settings.link.servers[0].host, sizeof(settings.link.servers[0].host), "%s",
+             replay->server.socket);
+    settings.link.server_count = 1;
     settings.link.user = "";
     settings.link.password = "";
-    settings.link.timeout_ms = 60000; /* a slow machine is no difference between stores */
+    settings.link.timeout_ms = TIMEOUT_S * UINT64_C(1000);
     if (core_new(&core, &replay->core) || uv_loop_init(&replay->loop) ||
         redis_open(&replay->loop, &settings, &replay->store))
         REPLAY_FAIL(replay, "no memory");
@@ -696,12 +896,14 @@ static void report(const struct replay *replay)
     printf("seed %" PRIu64 ": %" PRIu64 " steps, no difference (%" PRIu64 " allocations, %" PRIu64
            " refused, %" PRIu64 " releases, calls ended: %" PRIu64 " expired, %" PRIu64 " pod gone, %" PRIu64
            " restarted, %" PRIu64 " unmentioned; %" PRIu64 " moved; %" PRIu64 " changes of tiers; %" PRIu64
-           " pods aligned)\n",
+           " pods aligned; %" PRIu64 " outages, %" PRIu64 " renewed after their lease, %" PRIu64
+           " adopted, %" PRIu64 " over, %" PRIu64 " undone, %" PRIu64 " late scripts)\n",
            replay->seed, replay->step, replay->outcomes[COMMAND_ALLOCATE][OUTCOME_OK],
            replay->outcomes[COMMAND_ALLOCATE][OUTCOME_NO_PODS], replay->outcomes[COMMAND_RELEASE][OUTCOME_OK],
            replay->ended[CALL_END_EXPIRED], replay->ended[CALL_END_POD_GONE],
            replay->ended[CALL_END_RESTARTED], replay->ended[CALL_END_UNMENTIONED], replay->moved,
-           replay->outcomes[COMMAND_TIERS_SET][OUTCOME_OK], replay->aligned);
+           replay->outcomes[COMMAND_TIERS_SET][OUTCOME_OK], replay->aligned, replay->outages, replay->revived,
+           replay->adopted, replay->over, replay->outcomes[COMMAND_UNDO][OUTCOME_OK], replay->late_sent);
 }
 
 /* A run in which something never happened has compared less than it says. */
@@ -713,7 +915,10 @@ static bool nothing_was_left_out(const struct replay *replay)
            replay->ended[CALL_END_UNMENTIONED] && replay->outcomes[COMMAND_TIERS_SET][OUTCOME_INVALID] &&
            replay->outcomes[COMMAND_POD_SEEN][OUTCOME_CONFLICT] && replay->moved &&
            replay->outcomes[COMMAND_MOVE_CALL][OUTCOME_NO_PODS] &&
-           replay->outcomes[COMMAND_LEAVE][OUTCOME_OK] && replay->outcomes[COMMAND_LEAVE][OUTCOME_CONFLICT];
+           replay->outcomes[COMMAND_LEAVE][OUTCOME_OK] && replay->outcomes[COMMAND_LEAVE][OUTCOME_CONFLICT] &&
+           replay->outages && replay->revived && replay->adopted && replay->over &&
+           replay->outcomes[COMMAND_UNDO][OUTCOME_OK] && replay->outcomes[COMMAND_UNDO][OUTCOME_CONFLICT] &&
+           replay->late_sent;
 }
 
 int main(int argc, char **argv)
@@ -775,6 +980,8 @@ int main(int argc, char **argv)
     strbuf_release(&replay.history);
     strbuf_release(&replay.told[0]);
     strbuf_release(&replay.told[1]);
+    while (replay.late_count > 0)
+        free(replay.late[--replay.late_count].line);
     arena_release(&replay.arena);
     redis_server_stop(&replay.server);
     return is_complete ? 0 : 1;

@@ -77,7 +77,9 @@ static void open_redis(struct world *world, const struct core_settings *core)
     struct store_health health = {0};
 
     snprintf(prefix, sizeof(prefix), "world-%u:", world->kind->worlds++);
-    snprintf(settings.link.server.host, sizeof(settings.link.server.host), "%s", world->kind->server->socket);
+    snprintf(settings.link.servers[0].host, sizeof(settings.link.servers[0].host), "%s",
+             world->kind->server->socket);
+    settings.link.server_count = 1;
     settings.link.user = "";
     settings.link.password = "";
     settings.link.timeout_ms = MINUTE;
@@ -243,6 +245,60 @@ struct result *move(struct world *world, const char *sid, const char *from, uint
 {
     return run(world, &(struct command){.type = COMMAND_MOVE_CALL,
                                         .move = {.call_sid = sid, .from_pod = from, .aside_ms = aside_ms}});
+}
+
+struct result *ask(struct world *world, const char *sid, uint64_t attempt)
+{
+    return run(world, &(struct command){.type = COMMAND_ALLOCATE,
+                                        .allocate = {sid, "", "twilio", .attempt = attempt}});
+}
+
+struct result *undo(struct world *world, const char *sid, uint64_t attempt)
+{
+    return run(world, &(struct command){.type = COMMAND_UNDO, .undo = {sid, attempt}});
+}
+
+struct result *hold(struct world *world, const char *sid)
+{
+    return run(world, &(struct command){.type = COMMAND_HOLD, .hold = {sid, CARRIER}});
+}
+
+struct result *leave(struct world *world, const char *sid, uint64_t expires_at_ms)
+{
+    return run(world, &(struct command){.type = COMMAND_LEAVE, .leave = {sid, CARRIER, expires_at_ms}});
+}
+
+struct result *release_as(struct world *world, const char *sid, const char *pod_name, enum call_over why)
+{
+    return run(world, &(struct command){.type = COMMAND_RELEASE, .release = {sid, pod_name, why}});
+}
+
+struct result *carry(struct world *world, const char *sid, const char *pod_name)
+{
+    const char *sids[] = {sid};
+    const char *pods[] = {pod_name};
+
+    return run(world, &(struct command){.type = COMMAND_RENEW, .renew = {sids, 1, CARRIER, pods}});
+}
+
+const struct call_info *call_of(struct world *world, const char *sid)
+{
+    run(world, &(struct command){.type = COMMAND_CALL, .call = {.call_sid = sid}});
+    assert_int_equal(world->result.outcome, OUTCOME_OK);
+    return &world->result.call.call;
+}
+
+bool call_exists(struct world *world, const char *sid)
+{
+    return run(world, &(struct command){.type = COMMAND_CALL, .call = {.call_sid = sid}})->outcome ==
+           OUTCOME_OK;
+}
+
+void lose_calls_of(struct world *world, const char *name)
+{
+    run(world, &(struct command){.type = COMMAND_POD_GONE, .pod_gone = {name, POD_SOURCE_KUBERNETES}});
+    assert_int_equal(world->result.outcome, OUTCOME_OK);
+    assert_true(see(world, seen_of(name))->pod_seen.is_new);
 }
 
 struct result *sweep(struct world *world)

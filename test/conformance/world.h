@@ -23,7 +23,10 @@
 enum {
     MINUTE = 60000,
     HOUR = 60 * MINUTE,
+    MORE = 10000, /* some more than is needed: the embedded store's clock runs on by itself */
 };
+
+#define CARRIER "router-0"
 
 /* Which store, and what all worlds of that kind share. */
 struct world_kind {
@@ -67,6 +70,18 @@ struct result *heartbeat(struct world *world, const char *pod, const char *sid);
 struct result *drain(struct world *world, const char *pod, uint64_t ttl_ms);
 struct result *move(struct world *world, const char *sid, const char *from, uint64_t aside_ms);
 struct result *sweep(struct world *world);
+/* Of the request `attempt`; 0: the store gives it a number. */
+struct result *ask(struct world *world, const char *sid, uint64_t attempt);
+struct result *undo(struct world *world, const char *sid, uint64_t attempt);
+struct result *release_as(struct world *world, const char *sid, const char *pod_name, enum call_over why);
+/* The next three are the words of the process CARRIER; carry is a renewal that names the pod. */
+struct result *hold(struct world *world, const char *sid);
+struct result *carry(struct world *world, const char *sid, const char *pod_name);
+struct result *leave(struct world *world, const char *sid, uint64_t expires_at_ms);
+/* The pod is deleted and comes back: its calls are lost, and no end of them is recorded. */
+void lose_calls_of(struct world *world, const char *pod_name);
+const struct call_info *call_of(struct world *world, const char *sid);
+bool call_exists(struct world *world, const char *sid);
 const struct pod_info *pod(struct world *world, const char *name);
 bool pod_exists(struct world *world, const char *name);
 const struct tier_status *tier(struct world *world, const char *name);
@@ -80,6 +95,8 @@ struct world_case {
 extern const struct world_case cases_calls[];
 extern const struct world_case cases_pods[];
 extern const struct world_case cases_time[];
+extern const struct world_case cases_edges[];
+extern const struct world_case cases_carried[];
 extern const struct world_case cases_events[];
 
 #endif

@@ -19,6 +19,7 @@ import load
 import pytest
 import redis_servers
 import streams
+import talkers
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 BUILD_DIR = pathlib.Path(os.environ.get("BUILD_DIR", "build"))
@@ -57,6 +58,7 @@ def clean_environment(env, data_dir):
     kept = ("PATH", "LANG", "ASAN_OPTIONS", "UBSAN_OPTIONS", "LSAN_OPTIONS")
     clean = {name: os.environ[name] for name in kept if name in os.environ}
     clean.update(HTTP_PORT="0", METRICS_PORT="0", DATA_DIR=str(data_dir), STATIC_PODS=FIVE_PODS)
+    clean["SHUTDOWN_DELAY"] = "0"  # no load balancer is here that would need it
     for name, value in (env or {}).items():
         if value is None:
             clean.pop(name, None)
@@ -317,6 +319,22 @@ def start_on(start_redis, start_router):  # start_redis: so that the routers are
         return start_router({"REDIS_URL": server.url, **redis_servers.QUICK, **(env or {})}, **kwargs)
 
     return start
+
+
+@pytest.fixture
+def start_talkers():
+    """start_talkers(pods=1, ...) -> talkers.Talkers: agents and providers. No call may ever have talked over another one."""
+    started = []
+
+    def start(*args, **kwargs):
+        started.append(talkers.Talkers(*args, **kwargs))
+        return started[-1]
+
+    yield start
+    for one in started:
+        one.close()
+    for one in started:
+        one.expect_no_violation()
 
 
 @pytest.fixture

@@ -188,23 +188,29 @@ class Monitor:
         self.sock.sendall(b"MONITOR\r\n")
         assert self.file.readline() == b"+OK\r\n"
 
-    def finish(self):
-        """Returns (commands of clients, commands inside scripts), as lists of their names in capitals."""
+    def finish(self, ignored=b"-"):
+        """Returns (commands of clients, commands inside scripts, both of the script `ignored`, which is named by its hash).
+
+        They are lists of names in capitals.
+        """
         self.server.client().echo("the-end-of-monitoring")
-        clients, inner = [], []
+        clients, inner, others, is_ignored = [], [], [], False
         for line in self.file:
             if b"the-end-of-monitoring" in line:
                 break
             # +1339518083.107412 [0 127.0.0.1:60866] "evalsha" "..."; a script's own have [0 lua]
             where, _, rest = line.partition(b"] ")
             name = rest.split(b'"')[1].decode().upper()
-            (inner if where.endswith(b" lua") else clients).append(name)
+            is_inner = where.endswith(b" lua")
+            if not is_inner:
+                is_ignored = ignored in rest
+            (others if is_ignored else inner if is_inner else clients).append(name)
         self.sock.close()
         self.file.close()
         # The client that says the end introduces itself before it does.
         while clients and clients[-1] in ("CLIENT", "HELLO", "SELECT"):
             clients.pop()
-        return clients, inner
+        return clients, inner, others
 
 
 def keyspace(client, match="*"):

@@ -80,8 +80,8 @@ def test_a_folder_without_scripts_gives_an_empty_table(folder, tmp_path):
 def test_the_table_has_the_hash_of_what_is_sent(folder, tmp_path):
     directory = folder({"b": "return 'quoted \"b\" \\\\ é ??/'\n", "a": "return 1\n"})
     assert run(directory, tmp_path / "out.c", tmp_path / "out.d").returncode == 0
-    table = re.findall(r'\{"(\w+)", .*"([0-9a-f]{40})"\}', (tmp_path / "out.c").read_text())
-    assert table == [(name, hashlib.sha1(text_of(directory, name).encode()).hexdigest()) for name in ("a", "b")]
+    table = re.findall(r'\{"(\w+)", .*"([0-9a-f]{40})", (true|false)\}', (tmp_path / "out.c").read_text())
+    assert table == [(name, hashlib.sha1(text_of(directory, name).encode()).hexdigest(), "false") for name in ("a", "b")]
     # The compiler must read back the same bytes.
     program = tmp_path / "show.c"
     program.write_text(
@@ -91,6 +91,12 @@ def test_the_table_has_the_hash_of_what_is_sent(folder, tmp_path):
     source = TOOL.parents[1] / "src"
     subprocess.run(["cc", "-I", str(source), "-I", str(tmp_path), str(program), "-o", str(tmp_path / "show")], check=True)
     assert subprocess.check_output([str(tmp_path / "show")]).decode() == text_of(directory, "b")
+
+
+def test_the_table_says_which_scripts_take_a_deadline(folder, tmp_path):
+    directory = folder({"a": "-- include deadline\n", "b": "return 1\n"}, {"deadline": "local late = 1\n"})
+    assert run(directory, tmp_path / "out.c", tmp_path / "out.d").returncode == 0
+    assert re.findall(r'\{"(\w+)", .*, (true|false)\}', (tmp_path / "out.c").read_text()) == [("a", "true"), ("b", "false")]
 
 
 def test_what_the_table_depends_on_is_named(folder, tmp_path):

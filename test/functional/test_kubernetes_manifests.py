@@ -62,6 +62,17 @@ def test_the_environment_is_one_that_the_router_takes(namespace, run_router, tmp
     assert done.returncode == 0, done.output
 
 
+def test_a_router_that_is_replaced_has_time_for_its_streams(run_router):
+    lines = run_router({"SHUTDOWN_DELAY": None}, args=["check-config"]).stdout.decode().splitlines()
+    settings = dict(line.split("  #")[0].split("=", 1) for line in lines if "=" in line)
+    units = {"s": 1, "m": 60, "h": 3600}
+    seconds = lambda name: int(settings[name][:-1]) * units[settings[name][-1]]  # noqa: E731
+    needed = seconds("SHUTDOWN_DELAY") + seconds("CALL_MAX_DURATION") + seconds("HTTP_SHUTDOWN_TIMEOUT")
+    deployment = find("Deployment")["spec"]
+    assert deployment["template"]["spec"]["terminationGracePeriodSeconds"] > needed
+    assert deployment["strategy"]["rollingUpdate"]["maxUnavailable"] == 0
+
+
 def test_the_role_is_enough(namespace, redis_server, start_in):
     account = namespace.create_account(rules=find("Role")["rules"])
     namespace.create_pod("agent-0")

@@ -108,7 +108,7 @@ def test_the_start_is_told_in_the_log(start_router):
 
 
 def test_connections_that_cannot_fit_are_warned_about(tmp_path):
-    env = {"HTTP_PORT": "0", "METRICS_PORT": "0", "DATA_DIR": str(tmp_path / "data"), "MAX_CONNECTIONS": "300"}
+    env = {"HTTP_PORT": "0", "METRICS_PORT": "0", "DATA_DIR": str(tmp_path / "data"), "MAX_CONNECTIONS": "300", "SHUTDOWN_DELAY": "0"}
     limit = lambda: resource.setrlimit(resource.RLIMIT_NOFILE, (64, 256))
     with subprocess.Popen([BINARY], env=env, preexec_fn=limit, stderr=subprocess.PIPE, text=True) as proc:
         lines = []
@@ -205,7 +205,7 @@ def test_a_stop_finishes_what_is_in_flight(start_router, number):
 
 
 def test_a_stop_lets_busy_clients_go_before_it_closes_their_connections(start_router):
-    router = start_router()
+    router = start_router({"SHUTDOWN_DELAY": "1s"})
     answers = []
 
     def ask():
@@ -237,17 +237,72 @@ def test_a_stop_does_not_wait_longer_than_its_timeout(start_router):
     assert router.log_lines("connections cut at the shutdown timeout")
 
 
-def test_a_second_signal_ends_it_at_once(start_router):
-    router = start_router({"HTTP_SHUTDOWN_TIMEOUT": "1h", "HTTP_READ_TIMEOUT": "1h"})
+def test_sigterm_answers_everybody_until_the_delay_is_over(start_router):
+    router = start_router({"SHUTDOWN_DELAY": "1h", "HTTP_SHUTDOWN_TIMEOUT": "1s"})
+    with connect(router.port) as silent:
+        begin_stop(router)
+        for port in (router.port, router.metrics_port):
+            with connect(port) as probe:
+                probe.sendall(b"GET /ready HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n")
+                assert b" 503 " in read_all(probe).split(b"\r\n")[0]
+        with connect(router.port) as half:
+            half.sendall(HALF_A_REQUEST)
+            time.sleep(0.1)
+            half.sendall(THE_OTHER_HALF)
+            answer = read_all(half)
+            assert b"HTTP/1.1 200 " in answer and b"\r\nConnection: close\r\n" in answer
+        silent.sendall(b"GET /health HTTP/1.1\r\nHost: x\r\n\r\n")
+        assert b" 200 " in read_all(silent)
+    router.proc.send_signal(signal.SIGTERM)
+    assert router.proc.wait(DEADLINE_S) == 0
+
+
+def test_a_second_signal_ends_the_delay_and_a_third_everything(start_router):
+    router = start_router({"SHUTDOWN_DELAY": "1h", "HTTP_SHUTDOWN_TIMEOUT": "1h", "HTTP_READ_TIMEOUT": "1h"})
     with connect(router.port) as half:
         half.sendall(HALF_A_REQUEST)
         router.get("/health")
         begin_stop(router)
+        assert accepts(router.port)
+        router.proc.send_signal(signal.SIGTERM)
+        wait_until(lambda: not accepts(router.port), "nobody new is accepted")
+        assert router.log_lines("second signal: what is open is cut after HTTP_SHUTDOWN_TIMEOUT")
         time.sleep(0.05)
         assert router.proc.poll() is None
-        router.proc.send_signal(signal.SIGTERM)
+        router.proc.send_signal(signal.SIGINT)
         assert router.proc.wait(DEADLINE_S) == 1
-    assert router.log_lines("second signal: exiting at once")
+    assert router.log_lines("third signal: exiting at once")
+
+
+def test_sigint_knows_no_delay(start_router):
+    router = start_router({"SHUTDOWN_DELAY": "1h"})
+    begin_stop(router, signal.SIGINT)
+    assert router.proc.wait(DEADLINE_S) == 0
+
+
+def test_a_request_that_has_arrived_when_the_delay_ends_is_answered(start_router):
+    """The process sleeps while new clients connect and old ones ask, and finds all of it together with the end of the delay."""
+    router = start_router({"SHUTDOWN_DELAY": "300ms"})
+    ask = b"GET /health HTTP/1.1\r\nHost: x\r\n\r\n"
+    kept = [connect(router.port) for _ in range(20)]
+    for conn in kept:
+        conn.sendall(ask)
+        assert b" 200 " in conn.recv(65536)
+    begin_stop(router)
+    router.proc.send_signal(signal.SIGSTOP)
+    fresh = [connect(router.port) for _ in range(20)]
+    for conn in kept + fresh:
+        conn.sendall(ask)
+    late = connect(router.port)  # its request is still on the way
+    time.sleep(0.5)
+    router.proc.send_signal(signal.SIGCONT)
+    for conn in kept + fresh:
+        assert b" 200 " in read_all(conn)
+        conn.close()
+    late.sendall(ask)
+    assert b" 200 " in read_all(late)
+    late.close()
+    assert router.proc.wait(DEADLINE_S) == 0
 
 
 @pytest.mark.parametrize("closed", ["2>&-", "<&-", ">&- 2>&-", "<&- >&- 2>&-"])

@@ -15,7 +15,8 @@ from conftest import ROOT, wait_until
 from redis_servers import keyspace
 
 SCRIPTS = ROOT / "scripts" / "redis"
-TIERS = "\ngold 0 2\nbasic 3 5\n"
+VERSION = "0" * 40  # of the tiers; the tests say which one is stored
+TIERS = VERSION + "\ngold 0 2\nbasic 3 5\n"
 FENCED = {path.stem for path in SCRIPTS.glob("*.lua") if "-- include fence\n" in path.read_text()}
 
 LATER = "9999999999999"  # a time that never was too long ago
@@ -41,7 +42,9 @@ def text_of(script):
 
 
 def call(client, script, *args):
-    return client.eval(text_of(script), 1, "voice:calls:active", "voice:", TIERS, "basic", *args)
+    client.set("voice:tier:version:" + VERSION, "1")
+    deadline = [LATER] if "-- include deadline\n" in (SCRIPTS / f"{script}.lua").read_text() else []
+    return client.eval(text_of(script), 1, "voice:calls:active", "voice:", TIERS, "basic", *args, *deadline)
 
 
 def take(client, who, how="take"):

@@ -548,8 +548,19 @@ def hear_command(conn):
     return words
 
 
-def greet(conn):
-    assert hear_command(conn) == [b"PING"]
+SOME_TIME = b"*2\r\n$10\r\n1770000000\r\n$1\r\n0\r\n"
+NO_CLUSTER = b"-ERR This instance has cluster support disabled\r\n"
+
+
+def hear_ping(conn, nodes=NO_CLUSTER, role=None):
+    """Answers what comes before the PING of a new connection."""
+    answers = {b"CLUSTER": nodes, b"ROLE": role, b"TIME": SOME_TIME}
+    while (words := hear_command(conn)) != [b"PING"]:
+        conn.sendall(answers[words[0]])
+
+
+def greet(conn, **answers):
+    hear_ping(conn, **answers)
     conn.sendall(b"+PONG\r\n")
 
 
@@ -735,7 +746,7 @@ def test_a_busy_script(start_redis, connect):
 
 def test_a_loading_server_is_waited_for(fake, connect):
     def behave(conn, number):
-        hear_command(conn)
+        hear_ping(conn)
         if number < 3:
             conn.sendall(b"-LOADING Redis is loading the dataset in memory\r\n")
             conn.recv(1)
@@ -916,6 +927,123 @@ def test_cluster_ask_is_not_now(start_redis, connect):
     link = connect(owner.url)
     assert link.command("GET", "{h}") == ("EAGAIN", "")
     assert link.state() == ("up", 0, "")
+
+
+def slots_of(*servers):
+    """The answer to CLUSTER SLOTS of a cluster that has all slots on the first; the others are its replicas."""
+    nodes = [b"*3\r\n$9\r\n127.0.0.1\r\n:%d\r\n$2\r\nid\r\n" % server.port for server in servers]
+    return b"*1\r\n*%d\r\n:0\r\n:16383\r\n" % (2 + len(nodes)) + b"".join(nodes)
+
+
+def speak_as_node(conn, answer_of, nodes):
+    """Greets as a node that knows nodes(); then answer_of(words) is what it says."""
+    greet(conn, nodes=nodes(), role=b"*1\r\n$5\r\nslave\r\n")
+    while True:
+        words = hear_command(conn)
+        conn.sendall(nodes() if words[0] == b"CLUSTER" else answer_of(words))
+
+
+def test_cluster_a_node_that_says_for_long_that_the_cluster_is_down_is_left(start_redis, connect, fake):
+    good = start_redis()
+    answer = b"-CLUSTERDOWN The cluster is down\r\n"
+    cut_off = fake(lambda conn, _: speak_as_node(conn, lambda words: answer, lambda: slots_of(cut_off, good)))
+    link = connect(cut_off.url)
+    assert link.call("put", "a", "1") == ("EAGAIN", "")
+    wait_until(lambda: link.call("put", "a", "2") == ("0", "put"), "the other node is asked")
+    assert good.client().get("a") == "2"
+
+
+def test_cluster_a_silent_node_that_moved_names_is_left(start_redis, connect, fake):
+    good = start_redis()
+    silent = fake(lambda conn, _: conn.recv(1) and time.sleep(PATIENCE))
+    owners = [silent]
+    moved = lambda words: b"-MOVED 1 127.0.0.1:%d\r\n" % owners[0].port  # noqa: E731
+    node = fake(lambda conn, _: speak_as_node(conn, moved, lambda: slots_of(silent, node)))
+    link = connect(node.url)
+    assert link.call("put", "a", "1")[0] in ("ENOTCONN", "ETIMEDOUT")
+    owners[0] = good  # promoted
+    wait_until(lambda: link.call("put", "a", "2") == ("0", "put"), "the new owner is found")
+    assert good.client().get("a") == "2"
+    assert "several slots" not in link.log()
+
+
+def test_cluster_nodes_that_are_new_are_learned_while_the_connection_lasts(start_redis, connect, fake):
+    new, gone = start_redis(), start_redis()
+    gone.kill()
+    known = [gone]
+    asked = []
+
+    def nodes():
+        asked.append(1)
+        return slots_of(*known)
+
+    def behave(conn, number):
+        if number == 1:
+            speak_as_node(conn, lambda words: SOME_TIME if words == [b"TIME"] else b"?", nodes)
+
+    link = connect(fake(behave).url)
+    known[0] = new
+    wait_until(lambda: len(asked) >= 2, "the nodes are asked for again")
+    assert link.command("GET", "a") == ("ENOTCONN", "")  # is answered with nonsense, and the connection is dropped
+    wait_until(lambda: link.call("put", "a", "1") == ("0", "put"), "the new node is found")
+    assert new.client().get("a") == "1"
+
+
+def test_cluster_a_user_who_may_not_ask_for_the_nodes(start_redis, connect):
+    first, second = start_cluster(start_redis)
+    for node in (first, second):
+        node.client().execute_command("ACL SETUSER u on >p ~* &* +@all -cluster")
+    key = key_of_second(first.client())
+    link = connect(f"redis://u:p@127.0.0.1:{first.port}")
+    assert link.call("put", key, "1") == ("0", "put")
+    assert "NOPERM" not in link.log()
+    assert link.state() == ("up", 0, "")
+
+
+def test_cluster_any_seed_of_a_list_will_do(start_redis, connect):
+    gone = start_redis()
+    gone.kill()
+    first, second = start_cluster(start_redis)
+    key = key_of_second(first.client())
+    link = connect(f"{gone.url},127.0.0.1:{first.port}")
+    assert link.call("put", key, "1") == ("0", "put")
+
+
+# A list of servers without a cluster
+
+
+def test_a_list_leads_to_the_master(start_redis, connect):
+    gone = start_redis()
+    gone.kill()
+    master = start_redis(repl_diskless_sync_delay=0)
+    replica = replica_of(start_redis, master)
+    link = connect(f"{gone.url},{replica.url},{master.url}")
+    assert link.call("put", "a", "1") == ("0", "put")
+    assert f"{replica.port} is not a master" in link.log()
+    master.kill()
+    link.wait_down()
+    replica.client().execute_command("REPLICAOF", "NO", "ONE")
+    wait_until(lambda: link.call("put", "a", "2") == ("0", "put"), "the new master is found")
+    assert replica.client().get("a") == "2"
+
+
+def test_a_list_in_which_the_master_changes(start_redis, connect):
+    master = start_redis(repl_diskless_sync_delay=0)
+    replica = replica_of(start_redis, master)
+    link = connect(f"redis://127.0.0.1:{master.port},127.0.0.1:{replica.port}")
+    assert link.call("put", "a", "1") == ("0", "put")
+    replica.client().execute_command("REPLICAOF", "NO", "ONE")
+    master.client().replicaof("127.0.0.1", replica.port)
+    wait_until(lambda: link.call("put", "a", "2") == ("0", "put") and replica.client().get("a") == "2", "it is followed")
+
+
+def test_a_server_without_a_cluster_is_asked_once_and_nothing_is_logged(start_redis, connect):
+    server = start_redis()
+    link = connect(server.url)
+    assert link.call("put", "a", "1") == ("0", "put")
+    stats = server.client().info("commandstats")
+    assert (stats["cmdstat_cluster|slots"]["calls"], stats["cmdstat_cluster|slots"]["failed_calls"]) == (1, 1)
+    assert "redis reports an error" not in link.log() and "cluster" not in link.log()
 
 
 # Sentinel

@@ -179,6 +179,23 @@ def test_also_by_a_router_that_does_not_lead_before_anybody_has_taken_over(first
             assert router.allocate(call_sid)["pod_name"] == pod
 
 
+def test_calls_that_are_renewed_before_anybody_has_taken_over_are_kept(first, take_over):
+    first.client.set("voice:leader", "another-router", ex=600)
+    router = take_over(wait=False)
+    router.env["STATIC_PODS"] = ""  # do not wait for them
+    router.wait_ready()
+    for _ in range(3):
+        answer = router.post("/api/v1/renew", {"call_sids": sorted(CALLS)}).json()
+        assert (sorted(answer["renewed"]), answer["conflicts"]) == (sorted(CALLS), [])
+        everyone_is_where_he_was(router)
+    first.client.delete("voice:leader")
+    wait_until(lambda: first.client.exists("voice:calls:imported"), "the takeover")
+    taken_over(router)
+    everyone_is_where_he_was(router)
+    assert sorted(pods(router)["agent-5"]["calls"]) == ["CA-shared-1", "CA-shared-2", "CA-shared-3"]
+    assert "agent-5" not in fill(router).values()
+
+
 def test_no_busy_pod_is_given_to_another_call(first, take_over):
     router = taken_over(take_over())
     given = fill(router)

@@ -1,8 +1,12 @@
 """The tiers in Redis: seeded once, changed anywhere, known everywhere."""
 
+import hashlib
+import itertools
 import json
+import random
 import time
 
+import load
 import pytest
 from conftest import wait_until
 
@@ -74,7 +78,7 @@ def test_a_tier_that_changes_its_type_under_routers_that_have_not_heard_of_it(re
 
 @pytest.mark.parametrize("kinds", [("exclusive", "shared"), ("shared", "exclusive")], ids=["to shared", "to exclusive"])
 def test_a_pool_that_a_router_filled_that_has_not_heard_of_its_new_type(redis_server, start_on, kinds):
-    """All its pods were busy, so that there was no list that would have told it. Nobody has to wait for the next sync."""
+    """All its pods were busy, so that there was no list that would have told it. It puts them into one of the new type."""
     config = lambda kind: {  # noqa: E731
         "tiers": {"gold": {"type": kind, "target": 2, "max_concurrent": 1}, "standard": {"target": 1}},
         "default_chain": ["gold", "standard"],
@@ -87,9 +91,7 @@ def test_a_pool_that_a_router_filled_that_has_not_heard_of_its_new_type(redis_se
     assert first.put("/api/v1/tiers", config(kinds[1])).status_code == 200
     for sid in ("CA1", "CA2"):
         assert second.release(sid)["released_to_pool"] == "pool:gold"
-    assert first.allocate("CB1")["source_pool"] == "pool:standard"
-    free = lambda: first.get("/api/v1/status").json()["tiers"]["gold"]["available"]  # noqa: E731
-    wait_until(lambda: free() == 2, "a sweep brings them back")
+    assert first.get("/api/v1/status").json()["tiers"]["gold"]["available"] == 2
     assert {first.allocate(sid)["pod_name"] for sid in ("CB2", "CB3")} == set(before)
     assert redis_server.client().type("voice:pool:gold:available") == "none"  # all are busy again
 
@@ -134,3 +136,142 @@ def test_tiers_written_by_hand_count_after_the_interval(redis_server, start_on):
         wait_until(lambda r=router: set(tiers(r)) >= {"vip", "gold"}, "everybody has read it")
     wait_until(lambda: routers[0].get("/api/v1/status").json()["tiers"]["vip"]["available"] == 5, "and a sync moved the pods")
     assert routers[0].allocate("CA1")["source_pool"] == "pool:vip"
+
+
+EXCLUSIVE_PODS, OTHER_PODS = 24, 40
+FLIPS = 40
+
+
+def flipped(kind):
+    """Gold is of the given type; there is always room in standard, so that nobody has to be refused."""
+    return {
+        "tiers": {
+            "gold": {"type": kind, "target": EXCLUSIVE_PODS, "max_concurrent": 2},
+            "standard": {"target": OTHER_PODS},
+        },
+        "default_chain": ["gold", "standard"],
+    }
+
+
+class Flippers:
+    """Clients that allocate and release all the time, and keep a call now and then."""
+
+    def __init__(self, history, urls):
+        self.history = history
+        self.urls = urls
+        self.numbers = itertools.count()
+        self.kept = {}
+
+    def one(self, client):
+        number = next(self.numbers)
+        pod = client.allocate(f"CA{number}")
+        if pod and number % 97 == 0 and len(self.kept) < 12:
+            self.kept[f"CA{number}"] = pod
+        elif pod:
+            client.release(f"CA{number}")
+
+    def start(self, work, count):
+        for _ in range(count):
+            work.start(self.one, load.Client(self.history, self.urls))
+
+
+def lists_of(client, tier):
+    key = f"voice:pool:{tier}:available"
+    kind = client.type(key)
+    return kind, sorted(client.smembers(key) if kind == "set" else client.zrange(key, 0, -1))
+
+
+def test_a_tier_that_changes_its_type_again_and_again_under_load_costs_no_call(redis_server, start_on):
+    """The other routers have not heard of the change when their next request comes; they notice, and nobody else does."""
+    pods = [f"agent-{i}" for i in range(EXCLUSIVE_PODS + OTHER_PODS)]
+    env = {
+        "TIER_CONFIG": json.dumps(flipped("exclusive")),
+        "STATIC_PODS": ",".join(pods),
+        "TIER_REFRESH_INTERVAL": "24h",  # nobody hears of a change but by a script's word
+        "RECONCILE_INTERVAL": "2s",
+    }
+    routers = [start_on(redis_server, env) for _ in range(3)]
+    free = lambda: sum(t["available"] for t in routers[0].get("/api/v1/status").json()["tiers"].values())  # noqa: E731
+    wait_until(lambda: free() == len(pods), "the pods are there")
+    history = load.History()
+    work = load.Load(history)
+    flippers = Flippers(history, [router.url for router in routers])
+    flippers.start(work, 16)
+    rng = random.Random(7)
+    answers = []
+    for i in range(FLIPS):
+        kind = ("shared", "exclusive")[i % 2]
+        answers.append(rng.choice(routers).put("/api/v1/tiers", flipped(kind)).status_code)
+        before = history.answers()
+        wait_until(lambda n=before: history.answers() > n + rng.randrange(50), "they go on")
+    work.stop()
+    assert answers == [200] * FLIPS
+    assert {outcome for outcome in history.outcomes if "200" not in outcome} == set(), history.outcomes
+    assert load.violations(history, lambda pool: 2 if pool == "pool:gold" else 1) == []
+    # A sync and a sweep later every pod is where it belongs, once, and every call that was kept is on its pod.
+    client = redis_server.client()
+    held = set(flippers.kept.values())
+
+    def is_placed():
+        gold, standard = lists_of(client, "gold"), lists_of(client, "standard")
+        return (
+            gold[0] == "set"
+            and standard[0] == "set"
+            and sorted([*gold[1], *standard[1], *held]) == sorted(pods)
+            and client.scard("voice:pods:out") == 0
+        )
+
+    wait_until(is_placed, "every pod is in its pool once")
+    for call_sid, pod in flippers.kept.items():
+        assert routers[1].get(f"/api/v1/call/{call_sid}").json()["pod_name"] == pod
+        assert routers[2].release(call_sid)["pod_name"] == pod
+    assert routers[0].get("/api/v1/status").json()["active_calls"] == 0
+
+
+@pytest.mark.parametrize("kinds", [("exclusive", "shared"), ("shared", "exclusive")], ids=["to shared", "to exclusive"])
+def test_a_router_that_has_not_heard_of_a_type_writes_nothing_of_the_old_one(redis_server, start_on, kinds):
+    env = {"TIER_CONFIG": json.dumps(flipped(kinds[0])), "TIER_REFRESH_INTERVAL": "24h", "RECONCILE_INTERVAL": "24h",
+           "CLEANUP_INTERVAL": "24h", "STATIC_PODS": "agent-0,agent-1"}  # fmt: skip
+    first, second = start_on(redis_server, env), start_on(redis_server, env)
+    client = redis_server.client()
+    wait_until(lambda: len(lists_of(client, "gold")[1]) == 2, "the pods are there")
+    for sid in ("CA1", "CA2"):
+        first.allocate(sid)
+    assert first.put("/api/v1/tiers", flipped(kinds[1])).status_code == 200
+    for step in (
+        lambda: second.release("CA1"),
+        lambda: second.post("/api/v1/drain", {"pod_name": "agent-0"}),
+        lambda: first.put("/api/v1/tiers", flipped(kinds[0])),
+        lambda: second.post("/api/v1/undrain", {"pod_name": "agent-0"}),
+        lambda: first.put("/api/v1/tiers", flipped(kinds[1])),
+        lambda: second.post("/api/v1/pod/agent-1/heartbeat", {"call_sids": ["CB1"]}),
+        lambda: first.put("/api/v1/tiers", flipped(kinds[0])),
+        lambda: second.release("CA2"),
+        lambda: first.put("/api/v1/tiers", flipped(kinds[1])),
+        lambda: second.get("/api/v1/status"),
+    ):
+        answer = step()
+        assert isinstance(answer, dict) or answer.status_code == 200, answer.text
+        stored = json.loads(client.get("voice:tier:config"))["tiers"]["gold"]["type"]
+        assert lists_of(client, "gold")[0] in ("none", {"exclusive": "set", "shared": "zset"}[stored])
+    assert client.scard("voice:pods:out") == 0
+
+
+def test_the_version_of_the_tiers_follows_what_is_stored(redis_server, start_on):
+    router = start_on(redis_server, {"TIER_CONFIG": FIRST, "TIER_REFRESH_INTERVAL": "100ms"})
+    client = redis_server.client()
+    versions = lambda: sorted(client.keys("voice:tier:version*"))  # noqa: E731
+    wanted = lambda text: ["voice:tier:version", "voice:tier:version:" + hashlib.sha1(text.encode()).hexdigest()]  # noqa: E731
+    assert versions() == wanted(FIRST)
+    assert router.put("/api/v1/tiers", SECOND).status_code == 200
+    assert versions() == wanted(client.get("voice:tier:config"))
+    client.set("voice:tier:config", FIRST)  # by hand
+    wait_until(lambda: versions() == wanted(FIRST), "it is noticed")
+    wait_until(lambda: router.get("/api/v1/status").json()["tiers"]["gold"]["available"] == 3, "the pods are back")
+    client.set("voice:tier:config", "{nonsense")  # the old tiers stay, and calls are served with them
+    wait_until(lambda: versions() == wanted("{nonsense"), "it is noticed")
+    router.allocate("CA1")
+    assert router.release("CA1")["released_to_pool"] == "pool:gold"
+    client.delete(*versions())
+    router.allocate("CA1")  # and they come back when somebody misses them
+    assert versions() == wanted("{nonsense")

@@ -94,6 +94,11 @@ bool redis_link_is_up(const struct redis_link *link)
     return !link->is_down;
 }
 
+uint64_t redis_link_up_ms(const struct redis_link *link)
+{
+    return link->is_down ? 0 : 1;
+}
+
 const char *redis_link_detail(const struct redis_link *link)
 {
     return link->is_down ? "lost" : "";
@@ -120,7 +125,7 @@ int redis_link_command(struct redis_link *link, const struct slice *args, size_t
     return ask(link, done, arg, false);
 }
 
-int redis_link_wait(struct redis_link *link, redis_reply_fn done, void *arg)
+int redis_link_wait(struct redis_link *link, const char *mark_key UNUSED, redis_reply_fn done, void *arg)
 {
     return ask(link, done, arg, true);
 }
@@ -207,7 +212,8 @@ static void on_ended(void *arg UNUSED, const struct ended_call *call)
 static struct store *open_store(bool waits)
 {
     static const char replies[] =
-        ":1\r\n$59\r\n{\"gold\":1,\"s\":{\"type\":\"shared\"},\"merchant:m1\":{\"target\":1}}\r\n";
+        ":1\r\n*2\r\n$59\r\n{\"gold\":1,\"s\":{\"type\":\"shared\"},\"merchant:m1\":{\"target\":1}}\r\n"
+        "$40\r\n0123456789012345678901234567890123456789\r\n";
     struct redis_settings settings = {
         .link = {.timeout_ms = 1000, .wait_replicas = waits},
         .key_prefix = "",
@@ -294,6 +300,14 @@ static struct command command_of(enum command_type type)
     case COMMAND_CALL:
         command.call.call_sid = "CA1";
         break;
+    case COMMAND_HOLD:
+        command.hold.call_sid = "CA1";
+        command.hold.carrier = "router-0";
+        break;
+    case COMMAND_UNDO:
+        command.undo.call_sid = "CA1";
+        command.undo.attempt = 7;
+        break;
     case COMMAND_LEAVE:
         command.leave.call_sid = "CA1";
         command.leave.carrier = "router-0";
@@ -301,6 +315,11 @@ static struct command command_of(enum command_type type)
     case COMMAND_RENEW:
         command.renew.call_sids = sids;
         command.renew.count = ARRAY_LEN(sids);
+        command.renew.carrier = "router-0";
+        command.renew.pods = sids;
+        break;
+    case COMMAND_PRESENT:
+        command.present.carrier = "router-0";
         break;
     case COMMAND_HEARTBEAT:
         command.heartbeat.pod = "a-0";
@@ -425,12 +444,32 @@ static void check_url(struct slice text, bool is_list)
         for (size_t i = 0; i < settings.sentinel_count; i++)
             assert(settings.sentinels[i].host[0] && settings.sentinels[i].port > 0);
     } else {
-        assert(settings.server.host[0]);
+        assert(settings.server_count >= 1 && settings.server_count <= REDIS_SERVERS_MAX);
+        for (size_t i = 0; i < settings.server_count; i++)
+            assert(settings.servers[i].host[0] &&
+                   (settings.servers[i].port > 0 || settings.server_count == 1));
         assert(settings.database >= 0);
         if (settings.user)
             assert(strlen(settings.user) + strlen(settings.password) + 2 <= sizeof(credentials));
     }
     free(copy);
+}
+
+/* Which command an input is the answer to: by its first letter, whatever is added to the commands later. */
+static enum command_type type_of(uint8_t kind)
+{
+    static const enum command_type types[] = {
+        COMMAND_ALLOCATE,  COMMAND_RELEASE,      COMMAND_RENEW,           COMMAND_HEARTBEAT,
+        COMMAND_DRAIN,     COMMAND_UNDRAIN,      COMMAND_MOVE_CALL,       COMMAND_POD_SEEN,
+        COMMAND_POD_GONE,  COMMAND_SYNC,         COMMAND_SWEEP,           COMMAND_REBALANCE,
+        COMMAND_TIERS_SET, COMMAND_MERCHANT_SET, COMMAND_MERCHANT_REMOVE, COMMAND_STATUS,
+        COMMAND_PODS,      COMMAND_POD,          COMMAND_CALLS,           COMMAND_CALL,
+        COMMAND_MERCHANTS, COMMAND_MERCHANT,     COMMAND_TIERS,           COMMAND_LEAVE,
+        COMMAND_HOLD,      COMMAND_UNDO,         COMMAND_PRESENT,
+    };
+
+    _Static_assert(ARRAY_LEN(types) == COMMAND_TYPES, "every command has a letter");
+    return types[(kind & 0x1f) % ARRAY_LEN(types)];
 }
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
@@ -451,7 +490,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
     else if (kind == 'U' || kind == 'S')
         check_url(rest, kind == 'S');
     else if (!has_huge_array(rest))
-        run_command((enum command_type)((kind & 0x1f) % COMMAND_TYPES), kind >= 0x80, rest);
+        run_command(type_of(kind), kind >= 0x80, rest);
     log_flush();
     return 0;
 }

@@ -74,10 +74,12 @@ char *__wrap_strndup(const char *text, size_t len)
 static const struct pod_seen synced[] = {SEEN("pod-a", true, "1"), SEEN("pod-b", false, "1"),
                                          SEEN("pod-d", true, "2")};
 static const char *const some_sids[] = {"CA1", "CA2", "CA9"};
+static const char *const lost_sids[] = {"CA7", "CA8", "CA2"};
+static const char *const lost_pods[] = {"pod-d", "pod-a", "pod-d"};
 
 #define ALLOCATE(sid, merchant)                                                                              \
     {                                                                                                        \
-        .type = COMMAND_ALLOCATE, .allocate = { sid, merchant, "twilio" }                                    \
+        .type = COMMAND_ALLOCATE, .allocate = { sid, merchant, "twilio", .attempt = __LINE__ }               \
     }
 #define SEE(...)                                                                                             \
     {                                                                                                        \
@@ -100,6 +102,7 @@ static const struct command scenario[] = {
     ALLOCATE("CA5", ""),
     ALLOCATE("CA6", ""),
     {.type = COMMAND_RENEW, .renew = {some_sids, 3}},
+    {.type = COMMAND_PRESENT, .present = {"router-0", false}},
     {.type = COMMAND_HEARTBEAT, .heartbeat = {"pod-c", some_sids, 3}},
     {.type = COMMAND_STATUS},
     {.type = COMMAND_PODS, .pods = {.state = -1}},
@@ -120,7 +123,21 @@ static const struct command scenario[] = {
     SEE("pod-c", true, "2"),
     {.type = COMMAND_TIERS_SET, .tiers_set = {"{\"gold\":1,\"other\":2}"}},
     {.type = COMMAND_REBALANCE},
+    ALLOCATE("CA1", "m"), /* its lease has run out */
+    ALLOCATE("CA5", ""),
+    {.type = COMMAND_HOLD, .hold = {"CA5", "router-0"}},
     {.type = COMMAND_RELEASE, .release = {"CA2"}},
+    {.type = COMMAND_LEAVE, .leave = {"CA5", "router-0", 0}},
+    {.type = COMMAND_RELEASE, .release = {"CA5", NULL, CALL_OVER_CLOSED}},
+    {.type = COMMAND_RENEW, .renew = {lost_sids, 3, "router-0", lost_pods}},
+    {.type = COMMAND_HEARTBEAT, .heartbeat = {"pod-d", lost_sids, 3}},
+    {.type = COMMAND_HOLD, .hold = {"CA2", "router-0"}},
+    {.type = COMMAND_ALLOCATE, .allocate = {"CB1", "", "twilio", .attempt = 1}},
+    {.type = COMMAND_ALLOCATE, .allocate = {"CB1", "", "twilio", .attempt = 2}},
+    {.type = COMMAND_ALLOCATE, .allocate = {"CB1", "", "twilio", .attempt = 3}},
+    {.type = COMMAND_UNDO, .undo = {"CB1", 1}},
+    {.type = COMMAND_UNDO, .undo = {"CB1", 3}},
+    {.type = COMMAND_UNDO, .undo = {"CB1", 2}},
     {.type = COMMAND_SYNC, .sync = {POD_SOURCE_KUBERNETES, synced, ARRAY_LEN(synced)}},
     {.type = COMMAND_SWEEP},
     {.type = COMMAND_POD_GONE, .pod_gone = {"pod-a", POD_SOURCE_KUBERNETES}},
@@ -151,6 +168,10 @@ static void dump_line(void *arg, const struct record *record)
                       record->pod.is_ready, record->pod.draining_until_ms > 0);
     else if (record->type == RECORD_CALL)
         strbuf_printf(buf, "%s", "call;"); /* in no particular order: their number counts here */
+    else if (record->type == RECORD_RENEWED)
+        strbuf_printf(buf, "%s", "renewed;");
+    else if (record->type == RECORD_OVER)
+        strbuf_printf(buf, "%s over;", record->over.call_sid);
     else if (record->type == RECORD_TIERS)
         strbuf_printf(buf, "%s;", record->tiers.text);
 }
@@ -177,6 +198,7 @@ static bool run(uint64_t n)
 {
     const struct core_settings settings = {.lease_ttl_ms = 900000,
                                            .call_max_duration_ms = 3600000,
+                                           .connect_timeout_ms = 5000,
                                            .draining_ttl_ms = 360000,
                                            .heartbeat_ttl_ms = 90000};
     struct core *core = NULL;

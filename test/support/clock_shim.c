@@ -4,6 +4,8 @@
  *
  * CLOCK_SHIM_FILE names a file with eight bytes: milliseconds since 1970, in the machine's own order. The
  * test maps the same file and moves the time on. Clocks that only measure how much time has passed stay real.
+ * CLOCK_SHIM_OFFSET_FILE names one with seconds that are added to the real time instead: a clock that
+ * runs by itself, and jumps when the test says so.
  */
 #include <dlfcn.h>
 #include <fcntl.h>
@@ -18,6 +20,7 @@
 #include <unistd.h>
 
 static const volatile uint64_t *shared_ms;
+static const volatile int64_t *offset_s;
 static int (*real_gettime)(clockid_t, struct timespec *);
 static FILE *(*real_fopen)(const char *, const char *);
 
@@ -29,27 +32,44 @@ static void find_real(const char *name, void *function)
     memcpy(function, &found, sizeof(found));
 }
 
-__attribute__((constructor)) static void clock_shim_open(void)
+/* NULL: the variable is not set, or names nothing that can be read. */
+static const void *map_file_of(const char *variable)
 {
-    const char *path = getenv("CLOCK_SHIM_FILE");
+    const char *path = getenv(variable);
     int fd = path ? open(path, O_RDONLY | O_CLOEXEC) : -1;
-    void *page;
+    const void *page;
 
-    find_real("clock_gettime", &real_gettime);
     if (fd < 0)
-        return;
+        return NULL;
     page = mmap(NULL, sizeof(uint64_t), PROT_READ, MAP_SHARED, fd, 0);
     close(fd);
-    if (page != MAP_FAILED)
-        shared_ms = page;
+    return page != MAP_FAILED ? page : NULL;
+}
+
+__attribute__((constructor)) static void clock_shim_open(void)
+{
+    find_real("clock_gettime", &real_gettime);
+    shared_ms = map_file_of("CLOCK_SHIM_FILE");
+    offset_s = map_file_of("CLOCK_SHIM_OFFSET_FILE");
+}
+
+static int really_gettime(clockid_t id, struct timespec *at)
+{
+    return real_gettime ? real_gettime(id, at) : (int)syscall(SYS_clock_gettime, id, at);
 }
 
 int clock_gettime(clockid_t id, struct timespec *at)
 {
-    if (!shared_ms || (id != CLOCK_REALTIME && id != CLOCK_REALTIME_COARSE))
-        return real_gettime ? real_gettime(id, at) : (int)syscall(SYS_clock_gettime, id, at);
-    at->tv_sec = (time_t)(*shared_ms / 1000);
-    at->tv_nsec = (long)(*shared_ms % 1000) * 1000000;
+    if ((!shared_ms && !offset_s) || (id != CLOCK_REALTIME && id != CLOCK_REALTIME_COARSE))
+        return really_gettime(id, at);
+    if (shared_ms) {
+        at->tv_sec = (time_t)(*shared_ms / 1000);
+        at->tv_nsec = (long)(*shared_ms % 1000) * 1000000;
+        return 0;
+    }
+    if (really_gettime(id, at))
+        return -1;
+    at->tv_sec += (time_t)*offset_s;
     return 0;
 }
 

@@ -236,7 +236,7 @@ static void run_command(struct driver *driver, const char **words, size_t count)
         rc = redis_link_call(driver->link, find_script(driver, words[2]), words[3], args, count - first,
                              on_done, command);
     else if (strcmp(words[0], "wait") == 0)
-        rc = redis_link_wait(driver->link, on_done, command);
+        rc = redis_link_wait(driver->link, NULL, on_done, command);
     else
         rc = redis_link_command(driver->link, args, count - first, count - first > 1 ? 1 : 0, on_done,
                                 command);

@@ -120,6 +120,13 @@ uint64_t http_server_refused(const struct http_server *server UNUSED)
     return 4;
 }
 
+static bool client_is_gone; /* before it is answered */
+
+bool http_request_is_abandoned(const struct http_request *request UNUSED)
+{
+    return client_is_gone;
+}
+
 struct slice http_request_method(const struct http_request *request)
 {
     return slice_of(request->method);
@@ -313,7 +320,12 @@ static void ask_as(struct world *world, const char *method, const char *pattern,
     world->server.routes[i].handler(request, world->server.routes[i].arg);
     if (world->fake.done) {
         assert_int_equal(request->answers, 0);
-        world->fake.done(world->fake.arg, world->fake.err, world->fake.err ? NULL : &world->fake.result);
+        store_done_fn done = world->fake.done;
+
+        world->fake.done = NULL;
+        done(world->fake.arg, world->fake.err, world->fake.err ? NULL : &world->fake.result);
+        if (world->fake.done) /* it has asked for something more */
+            world->fake.done(world->fake.arg, world->fake.err, world->fake.err ? NULL : &world->fake.result);
     }
     assert_int_equal(request->answers, 1);
     world->server.done(request, world->server.done_arg);
@@ -363,6 +375,29 @@ static void allocate__gives_the_documented_answer(void **state UNUSED)
     assert_string_equal(world.fake.command.allocate.merchant_id, "");
     assert_string_equal(world.fake.command.allocate.provider, "twilio");
     world_release(&world);
+}
+
+static void allocate__is_undone_for_a_client_that_has_gone(void **state UNUSED)
+{
+    static const char *const routes[] = {ALLOCATE, "/api/v1/twilio/allocate"};
+
+    for (size_t i = 0; i < ARRAY_LEN(routes); i++) {
+        struct world world;
+
+        world_init(&world, &plain_settings);
+        world.fake.result.allocate.call =
+            (struct call_info){.call_sid = "CA1", .pod = "pod-1", .pool = "pool:gold"};
+        world.fake.result.allocate.attempt = 42;
+        client_is_gone = true;
+        ask(&world, routes[i], "CallSid=CA1", i == 0 ? SID_BODY : NULL);
+        client_is_gone = false;
+        assert_int_equal(world.fake.commands, 2);
+        assert_int_equal(world.fake.command.type, COMMAND_UNDO);
+        assert_string_equal(world.fake.command.undo.call_sid, "CA1");
+        assert_int_equal(world.fake.command.undo.attempt, 42);
+        assert_answer(&world, 503, "the client has gone");
+        world_release(&world);
+    }
 }
 
 static void allocate__a_store_that_fails_is_unavailable(void **state UNUSED)
@@ -787,6 +822,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(allocate__gives_the_documented_answer),
+        cmocka_unit_test(allocate__is_undone_for_a_client_that_has_gone),
         cmocka_unit_test(allocate__a_store_that_fails_is_unavailable),
         cmocka_unit_test(every_route__a_store_that_fails_is_unavailable),
         cmocka_unit_test(webhooks__a_store_that_fails_is_told_to_the_caller),

@@ -64,6 +64,8 @@ static void defaults__are_those_of_the_documentation(void **state UNUSED)
     assert_int_equal(settings->http_write_timeout_ms, 10000);
     assert_int_equal(settings->http_idle_timeout_ms, 60000);
     assert_int_equal(settings->http_shutdown_timeout_ms, 30000);
+    assert_int_equal(settings->shutdown_delay_ms, 5000);
+    assert_false(config_is_set(config, "GATEWAY_DRAIN_TIMEOUT"));
     assert_int_equal(settings->lease_ttl_ms, 15 * 60 * 1000);
     assert_int_equal(settings->call_info_ttl_ms, 60 * 60 * 1000);
     assert_int_equal(settings->call_max_duration_ms, 4 * 60 * 60 * 1000);

@@ -1,157 +1,5 @@
 /* test_core.c - what core answers, case by case. The simulator looks for what nobody thought of. */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stdio.h>
-#include <stdlib.h>
-
-#include <cmocka.h>
-
-#include "core/core.h"
-
-enum {
-    MINUTE = 60000,
-    HOUR = 60 * MINUTE,
-};
-
-/* A core, a clock and an arena; every command is followed by core_check. */
-struct world {
-    struct core *core;
-    struct arena arena;
-    struct result result;
-    uint64_t now_ms;
-};
-
-static struct result *run(struct world *world, const struct command *command)
-{
-    char error[256] = "";
-
-    assert_int_equal(core_execute(world->core, command, world->now_ms, &world->arena, &world->result), 0);
-    if (!core_check(world->core, error, sizeof(error)))
-        fail_msg("%s", error);
-    return &world->result;
-}
-
-static struct result *tiers_set(struct world *world, const char *text)
-{
-    return run(world, &(struct command){.type = COMMAND_TIERS_SET, .tiers_set = {.text = text}});
-}
-
-static void world_init_with(struct world *world, const char *tiers, uint64_t connect_timeout_ms)
-{
-    struct core_settings settings = {.lease_ttl_ms = 15 * MINUTE,
-                                     .call_max_duration_ms = 4 * HOUR,
-                                     .connect_timeout_ms = connect_timeout_ms,
-                                     .draining_ttl_ms = 6 * MINUTE,
-                                     .heartbeat_ttl_ms = 90000};
-
-    *world = (struct world){.now_ms = UINT64_C(1770000000000)};
-    arena_init(&world->arena, 16 * 1024 * 1024);
-    assert_int_equal(core_new(&settings, &world->core), 0);
-    if (tiers)
-        assert_int_equal(tiers_set(world, tiers)->outcome, OUTCOME_OK);
-}
-
-static void world_init(struct world *world, const char *tiers)
-{
-    world_init_with(world, tiers, 0);
-}
-
-static void world_release(struct world *world)
-{
-    core_free(world->core);
-    arena_release(&world->arena);
-}
-
-static struct pod_seen seen_of(const char *name)
-{
-    return (struct pod_seen){.name = name,
-                             .address = "10.0.0.1:8000",
-                             .incarnation = "uid-1",
-                             .source = POD_SOURCE_KUBERNETES,
-                             .is_ready = true};
-}
-
-static struct result *see(struct world *world, struct pod_seen seen)
-{
-    return run(world, &(struct command){.type = COMMAND_POD_SEEN, .pod_seen = {.pod = seen}});
-}
-
-static void add_pods(struct world *world, int count)
-{
-    for (int i = 0; i < count; i++) {
-        char name[32];
-
-        snprintf(name, sizeof(name), "voice-agent-%d", i);
-        assert_int_equal(see(world, seen_of(name))->outcome, OUTCOME_OK);
-        assert_true(world->result.pod_seen.is_new);
-    }
-}
-
-static struct result *allocate_for(struct world *world, const char *sid, const char *merchant)
-{
-    return run(world, &(struct command){
-                          .type = COMMAND_ALLOCATE,
-                          .allocate = {.call_sid = sid, .merchant_id = merchant, .provider = "twilio"},
-                      });
-}
-
-static struct result *allocate(struct world *world, const char *sid)
-{
-    return allocate_for(world, sid, "");
-}
-
-static struct result *release(struct world *world, const char *sid)
-{
-    return run(world, &(struct command){.type = COMMAND_RELEASE, .release = {.call_sid = sid}});
-}
-
-static struct result *renew(struct world *world, const char *sid)
-{
-    const char *sids[] = {sid};
-
-    return run(world, &(struct command){.type = COMMAND_RENEW, .renew = {.call_sids = sids, .count = 1}});
-}
-
-static struct result *heartbeat(struct world *world, const char *pod, const char *sid)
-{
-    const char *sids[] = {sid};
-
-    return run(world, &(struct command){.type = COMMAND_HEARTBEAT,
-                                        .heartbeat = {.pod = pod, .call_sids = sids, .count = sid ? 1 : 0}});
-}
-
-static struct result *drain(struct world *world, const char *pod, uint64_t ttl_ms)
-{
-    return run(world, &(struct command){.type = COMMAND_DRAIN, .drain = {.pod = pod, .ttl_ms = ttl_ms}});
-}
-
-static struct result *sweep(struct world *world)
-{
-    return run(world, &(struct command){.type = COMMAND_SWEEP});
-}
-
-static const struct pod_info *pod(struct world *world, const char *name)
-{
-    run(world, &(struct command){.type = COMMAND_POD, .pod = {.name = name}});
-    assert_int_equal(world->result.outcome, OUTCOME_OK);
-    return &world->result.pod;
-}
-
-static bool pod_exists(struct world *world, const char *name)
-{
-    return run(world, &(struct command){.type = COMMAND_POD, .pod = {.name = name}})->outcome == OUTCOME_OK;
-}
-
-static const struct tier_status *tier(struct world *world, const char *name)
-{
-    run(world, &(struct command){.type = COMMAND_STATUS});
-    for (size_t i = 0; i < world->result.status.tier_count; i++) {
-        if (strcmp(world->result.status.tiers[i].name, name) == 0)
-            return &world->result.status.tiers[i];
-    }
-    fail_msg("no tier %s", name);
-    return NULL;
-}
+#include "../support/core_fixture.h"
 
 static void pods__five_fill_the_default_tiers_and_carry_seven_calls(void **state UNUSED)
 {
@@ -266,23 +114,28 @@ static void lease__is_long_until_somebody_renews_and_short_afterwards(void **sta
     world_release(&world);
 }
 
-static void lease__that_ran_out_is_dead_before_the_sweep(void **state UNUSED)
+static void lease__that_ran_out_leaves_the_slot_to_its_call_until_the_sweep(void **state UNUSED)
 {
     struct world world;
+    uint64_t allocated_at_ms;
 
     world_init(&world, "{\"standard\":1}");
     add_pods(&world, 1);
     allocate(&world, "CA1");
+    allocated_at_ms = world.now_ms;
     world.now_ms += 4 * HOUR;
     assert_int_equal(
         run(&world, &(struct command){.type = COMMAND_CALL, .call = {.call_sid = "CA1"}})->outcome,
-        OUTCOME_NOT_FOUND);
+        OUTCOME_OK);
+    assert_int_equal(allocate(&world, "CA2")->outcome, OUTCOME_NO_PODS);
     assert_int_equal(allocate(&world, "CA1")->outcome, OUTCOME_OK);
-    assert_false(world.result.allocate.was_existing);
-    assert_int_equal(world.result.allocate.call.allocated_at_ms, world.now_ms);
+    assert_true(world.result.allocate.was_existing);
+    assert_int_equal(world.result.allocate.call.allocated_at_ms, allocated_at_ms);
+    assert_int_equal(world.result.allocate.call.expires_at_ms, world.now_ms + 4 * HOUR);
     world.now_ms += 4 * HOUR;
+    assert_int_equal(sweep(&world)->sweep.ended.count, 1);
     assert_int_equal(renew(&world, "CA1")->renew.unknown.count, 1);
-    assert_int_equal(core_call_count(world.core), 0);
+    assert_int_equal(allocate(&world, "CA2")->outcome, OUTCOME_OK);
     world_release(&world);
 }
 
@@ -335,7 +188,7 @@ static void count_ended(void *arg, const struct ended_call *call)
     counts[call->why]++;
 }
 
-static void ended__every_lost_call_is_told_wherever_it_is_noticed(void **state UNUSED)
+static void ended__every_lost_call_is_told_once_and_with_its_reason(void **state UNUSED)
 {
     struct world world;
     struct pod_seen seen = seen_of("voice-agent-0");
@@ -348,15 +201,18 @@ static void ended__every_lost_call_is_told_wherever_it_is_noticed(void **state U
     release(&world, "CA1");
     allocate_for(&world, "CA1", "acme");
     world.now_ms += 4 * HOUR;
-    renew(&world, "CA1"); /* noticed by a renewal that comes too late */
-    assert_int_equal(counts[CALL_END_EXPIRED], 1);
-    allocate_for(&world, "CA1", "acme");
+    renew(&world, "CA1"); /* whoever speaks of it keeps it, and then nothing has ended */
     world.now_ms += 4 * HOUR;
-    allocate_for(&world, "CA1", "acme"); /* and by a second allocation */
-    assert_int_equal(counts[CALL_END_EXPIRED], 2);
+    allocate_for(&world, "CA1", "acme");
+    assert_int_equal(counts[CALL_END_EXPIRED], 0);
     world.now_ms += 4 * HOUR;
     sweep(&world);
-    assert_int_equal(counts[CALL_END_EXPIRED], 3);
+    assert_int_equal(counts[CALL_END_EXPIRED], 1);
+    allocate_for(&world, "CA1", "acme");
+    world.now_ms += MINUTE;
+    heartbeat(&world, "voice-agent-0", NULL);
+    heartbeat(&world, "voice-agent-0", NULL);
+    assert_int_equal(counts[CALL_END_UNMENTIONED], 1);
     allocate_for(&world, "CA1", "acme");
     seen.incarnation = "uid-2";
     see(&world, seen);
@@ -1078,6 +934,9 @@ static void apply__refuses_what_no_log_of_ours_says(void **state UNUSED)
         {.type = RECORD_CALL_GONE, .call = {.call_sid = "CA2"}},
         {.type = RECORD_POD_GONE, .pod = {.name = "voice-agent-0"}},
         {.type = RECORD_RENEWED, .renewed = {.call_sid = "CA2"}},
+        {.type = RECORD_OVER, .over = {.call_sid = "CA1", .why = CALL_OVER_CLOSED, .at_ms = 1}},
+        {.type = RECORD_OVER, .over = {.call_sid = "CA2", .why = CALL_OVERS, .at_ms = 1}},
+        {.type = RECORD_OVER, .over = {.call_sid = "a b", .why = CALL_OVER_CLOSED, .at_ms = 1}},
         {.type = (enum record_type)99},
     };
     char error[256];
@@ -1085,6 +944,7 @@ static void apply__refuses_what_no_log_of_ours_says(void **state UNUSED)
     world_init(&world, NULL);
     add_pods(&world, 1);
     allocate(&world, "CA1");
+    renew(&world, "CA1");
     for (size_t i = 0; i < ARRAY_LEN(bad); i++) {
         assert_int_equal(core_apply(world.core, &bad[i]), -EBADMSG);
         assert_true(core_check(world.core, error, sizeof(error)));
@@ -1116,10 +976,10 @@ int main(void)
         cmocka_unit_test(shared__least_loaded_pod_is_taken),
         cmocka_unit_test(release__unknown_or_repeated_is_not_found_and_frees_nothing),
         cmocka_unit_test(lease__is_long_until_somebody_renews_and_short_afterwards),
-        cmocka_unit_test(lease__that_ran_out_is_dead_before_the_sweep),
+        cmocka_unit_test(lease__that_ran_out_leaves_the_slot_to_its_call_until_the_sweep),
         cmocka_unit_test(lease__that_ran_out_can_still_be_released),
         cmocka_unit_test(silence__is_forgiven_when_nobody_could_be_heard),
-        cmocka_unit_test(ended__every_lost_call_is_told_wherever_it_is_noticed),
+        cmocka_unit_test(ended__every_lost_call_is_told_once_and_with_its_reason),
         cmocka_unit_test(lease__connect_timeout_bounds_a_call_that_nobody_renews),
         cmocka_unit_test(drain__keeps_the_call_gives_no_new_one_and_ends_by_itself),
         cmocka_unit_test(drain__repeated_is_renewed),

@@ -1,6 +1,10 @@
 /* What the embedded store makes of its files after a crash, after damage, and when it replaces them. */
 #include "../support/embedded_fixture.h"
 
+#include <endian.h>
+
+#include "store/embedded/crc32c.h"
+
 enum {
     STEPS = 8,
     BOOT_NOW = 111,
@@ -120,22 +124,161 @@ static void torn_tail__at_every_byte_gives_a_prefix(void **state)
     history_release(&h);
 }
 
-static void torn_tail__noise_is_cut_off(void **state)
+/* Flips a byte of the last frame, of which every byte was written. */
+static int history_try_flipped(struct history *h, size_t at, char flip, size_t zeros)
 {
-    struct history h;
+    h->bytes[at] ^= flip;
+    history_restore(h, h->ends[STEPS], zeros);
+    h->bytes[at] ^= flip;
+    return fixture_try_open(&h->f);
+}
+
+static void last_frame__with_a_wrong_byte_is_refused(void **state)
+{
+    static const char flips[] = {0x01, 0x10, (char)0x80, (char)0xff};
+    static const uint32_t boots[] = {0, BOOT_NOW, BOOT_BEFORE};
 
     (void)state;
-    history_init(&h, EMBEDDED_FSYNC_ALWAYS, 0);
-    for (size_t i = h.ends[STEPS - 1] + 1; i < h.ends[STEPS]; i += 3) {
-        history_restore(&h, h.ends[STEPS], 0);
-        h.bytes[i] ^= 0x10;
-        history_restore(&h, h.ends[STEPS], 100);
-        h.bytes[i] ^= 0x10;
+    for (size_t b = 0; b < ARRAY_LEN(boots); b++) {
+        struct history h;
+        char where[128];
+
+        history_init(&h, EMBEDDED_FSYNC_ALWAYS, boots[b]);
+        faults.boot = boots[b] ? BOOT_NOW : 0;
+        snprintf(where, sizeof(where), "truncate -s %zu %s/%s", h.ends[STEPS - 1], h.f.dir, LOG_1);
+        for (size_t i = h.ends[STEPS - 1]; i < h.ends[STEPS]; i++) {
+            for (size_t f = 0; f < ARRAY_LEN(flips); f++) {
+                if (i == h.ends[STEPS] - 1 && h.bytes[i] == flips[f])
+                    continue; /* a last byte that becomes zero looks like one that was never written */
+                assert_int_equal(history_try_flipped(&h, i, flips[f], f % 2 ? 5000 : 0), -EBADMSG);
+                assert_non_null(strstr(h.f.error, where));
+                assert_non_null(strstr(h.f.error, "told"));
+            }
+        }
+        /* The refusal changed nothing, and the advice in it works. */
+        history_restore(&h, h.ends[STEPS], 5000);
+        fixture_open(&h.f);
+        history_is(&h, STEPS);
+        fixture_close(&h.f);
+        history_restore(&h, h.ends[STEPS - 1], 0);
         fixture_open(&h.f);
         history_is(&h, STEPS - 1);
+        fixture_close(&h.f);
+        history_release(&h);
+    }
+}
+
+/* One frame of several blocks behind the history. Returns where it begins; `bytes` has room for it. */
+static size_t history_add_long_frame(struct history *h, char **ret_bytes, size_t *ret_len)
+{
+    enum { BLOCKS = 5, PAYLOAD = BLOCKS * FRAME_BLOCK_SIZE };
+    size_t begin = h->ends[STEPS];
+    struct frame frame = {.kind = FRAME_BATCH, .boot = faults.boot, .seq = 1000, .payload_len = PAYLOAD};
+    char *bytes = calloc(1, begin + FRAME_HEADER_SIZE + PAYLOAD);
+
+    assert_non_null(bytes);
+    memcpy(bytes, h->bytes, begin);
+    memset(bytes + begin + FRAME_HEADER_SIZE, 'x', PAYLOAD);
+    bytes[begin + FRAME_HEADER_SIZE + PAYLOAD - 1] = '\0'; /* what was written may end with a zero */
+    frame_seal(bytes + begin, &frame);
+    *ret_bytes = bytes;
+    *ret_len = begin + FRAME_HEADER_SIZE + PAYLOAD;
+    return begin;
+}
+
+/* Blocks that never reached the disk read as zeros: any of them after a power cut, none within one boot. */
+static void last_frame__without_a_block_is_torn_after_a_power_cut_only(void **state)
+{
+    struct history h;
+    size_t begin, len;
+    char *bytes;
+
+    (void)state;
+    history_init(&h, EMBEDDED_FSYNC_NO, BOOT_BEFORE);
+    begin = history_add_long_frame(&h, &bytes, &len);
+    for (size_t at = begin; at < len; at += FRAME_BLOCK_SIZE - at % FRAME_BLOCK_SIZE) {
+        size_t block = (size_t)min_u64(FRAME_BLOCK_SIZE - at % FRAME_BLOCK_SIZE, len - at);
+        bool is_last = at + block == len;
+        char kept[FRAME_BLOCK_SIZE];
+
+        memcpy(kept, bytes + at, block);
+        memset(bytes + at, 0, block);
+        fixture_remove_files(h.f.dir);
+        fixture_write_file(&h.f, LOG_1, bytes, len, 5000);
+        faults.boot = BOOT_BEFORE;
+        if (!is_last)
+            assert_int_equal(fixture_try_open(&h.f), -EBADMSG);
+        faults.boot = BOOT_NOW;
+        fixture_open(&h.f);
+        history_is(&h, STEPS);
         assert_true(h.f.report.cut_bytes > 0);
         fixture_close(&h.f);
+
+        /* Half a block is no block: bytes were changed. */
+        memcpy(bytes + at, kept, block);
+        memset(bytes + at, 0, block / 2);
+        fixture_remove_files(h.f.dir);
+        fixture_write_file(&h.f, LOG_1, bytes, len, 5000);
+        assert_int_equal(fixture_try_open(&h.f), -EBADMSG);
+        memcpy(bytes + at, kept, block);
     }
+    free(bytes);
+    history_release(&h);
+}
+
+/* From each byte on zeros, in the file as it was reserved: how a process that was killed leaves its write. */
+static void last_frame__that_ends_in_zeros_is_torn_in_any_boot(void **state)
+{
+    static const uint32_t boots[] = {BOOT_BEFORE, BOOT_NOW};
+
+    (void)state;
+    for (size_t b = 0; b < ARRAY_LEN(boots); b++) {
+        struct history h;
+        size_t begin, len;
+        char *bytes;
+
+        history_init(&h, EMBEDDED_FSYNC_NO, BOOT_BEFORE);
+        begin = history_add_long_frame(&h, &bytes, &len);
+        faults.boot = boots[b];
+        for (size_t zeros = 2; zeros < len - begin; zeros += zeros < 100 ? 1 : 97) {
+            memset(bytes + len - zeros, 0, zeros);
+            fixture_remove_files(h.f.dir);
+            fixture_write_file(&h.f, LOG_1, bytes, len, 5000);
+            fixture_open(&h.f);
+            history_is(&h, STEPS);
+            assert_true(h.f.report.cut_bytes > 0);
+            fixture_close(&h.f);
+        }
+        free(bytes);
+        history_release(&h);
+    }
+}
+
+/* Programs before this one wrote a zero where the header's own checksum is now. */
+static void last_frame__of_an_older_program_is_judged_by_its_last_byte(void **state)
+{
+    enum { SHAPE_AT = 44, CRC_AT = 4, LEN_AT = 8 };
+    struct history h;
+    size_t begin, end;
+    uint32_t crc;
+
+    (void)state;
+    history_init(&h, EMBEDDED_FSYNC_NO, 0);
+    begin = h.ends[STEPS - 1];
+    end = h.ends[STEPS];
+    memset(h.bytes + begin + SHAPE_AT, 0, 4);
+    crc = htole32(crc32c(0, h.bytes + begin + LEN_AT, end - begin - LEN_AT));
+    memcpy(h.bytes + begin + CRC_AT, &crc, sizeof(crc));
+    history_restore(&h, end, 0);
+    fixture_open(&h.f);
+    history_is(&h, STEPS);
+    fixture_close(&h.f);
+    assert_true(h.bytes[end - 1] != 0);
+    assert_int_equal(history_try_flipped(&h, begin + FRAME_HEADER_SIZE, 0x10, 5000), -EBADMSG);
+    history_restore(&h, end - 1, 5000);
+    fixture_open(&h.f);
+    history_is(&h, STEPS - 1);
+    fixture_close(&h.f);
     history_release(&h);
 }
 
@@ -621,7 +764,10 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(torn_tail__at_every_byte_gives_a_prefix),
-        cmocka_unit_test(torn_tail__noise_is_cut_off),
+        cmocka_unit_test(last_frame__with_a_wrong_byte_is_refused),
+        cmocka_unit_test(last_frame__without_a_block_is_torn_after_a_power_cut_only),
+        cmocka_unit_test(last_frame__that_ends_in_zeros_is_torn_in_any_boot),
+        cmocka_unit_test(last_frame__of_an_older_program_is_judged_by_its_last_byte),
         cmocka_unit_test(damage__in_the_middle_is_refused),
         cmocka_unit_test(damage__the_advice_in_the_message_works),
         cmocka_unit_test(power_cut__loses_only_what_was_not_synced),

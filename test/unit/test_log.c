@@ -49,6 +49,7 @@ static const struct record examples[] = {
               .expires_at_ms = 128}},
     {.type = RECORD_CALL_GONE, .call = {.call_sid = "CA1"}},
     {.type = RECORD_RENEWED, .renewed = {.call_sid = "CA1", .expires_at_ms = 1770544800000}},
+    {.type = RECORD_OVER, .over = {.call_sid = "CA1", .why = CALL_OVER_CLOSED, .at_ms = 1770544800000}},
 };
 
 static void same_text(const char *a, const char *b)
@@ -94,6 +95,11 @@ static void same_record(const struct record *a, const struct record *b)
     case RECORD_RENEWED:
         same_text(a->renewed.call_sid, b->renewed.call_sid);
         assert_true(a->renewed.expires_at_ms == b->renewed.expires_at_ms);
+        break;
+    case RECORD_OVER:
+        same_text(a->over.call_sid, b->over.call_sid);
+        assert_true(a->over.why == b->over.why);
+        assert_true(a->over.at_ms == b->over.at_ms);
         break;
     }
 }

@@ -24,8 +24,8 @@ static int parse(const char *url)
 static void url__host_port_and_database(void **state UNUSED)
 {
     assert_int_equal(parse("redis://redis.local:6380/3"), 0);
-    assert_string_equal(settings.server.host, "redis.local");
-    assert_int_equal(settings.server.port, 6380);
+    assert_string_equal(settings.servers[0].host, "redis.local");
+    assert_int_equal(settings.servers[0].port, 6380);
     assert_int_equal(settings.database, 3);
     assert_string_equal(settings.user, "");
     assert_string_equal(settings.password, "");
@@ -38,8 +38,8 @@ static void url__port_and_database_have_defaults(void **state UNUSED)
 
     for (size_t i = 0; i < ARRAY_LEN(urls); i++) {
         assert_int_equal(parse(urls[i]), 0);
-        assert_string_equal(settings.server.host, "10.0.0.1");
-        assert_int_equal(settings.server.port, 6379);
+        assert_string_equal(settings.servers[0].host, "10.0.0.1");
+        assert_int_equal(settings.servers[0].port, 6379);
         assert_int_equal(settings.database, 0);
     }
 }
@@ -54,7 +54,7 @@ static void url__credentials_are_decoded(void **state UNUSED)
     assert_string_equal(settings.password, "secret");
     assert_int_equal(parse("redis://u:a@b:c@h"), 0);
     assert_string_equal(settings.password, "a@b:c");
-    assert_string_equal(settings.server.host, "h");
+    assert_string_equal(settings.servers[0].host, "h");
     assert_int_equal(parse("redis://u:p%61@h"), 0);
     assert_string_equal(settings.password, "pa");
 }
@@ -62,10 +62,10 @@ static void url__credentials_are_decoded(void **state UNUSED)
 static void url__ipv6_needs_brackets(void **state UNUSED)
 {
     assert_int_equal(parse("redis://[::1]:7000/1"), 0);
-    assert_string_equal(settings.server.host, "::1");
-    assert_int_equal(settings.server.port, 7000);
+    assert_string_equal(settings.servers[0].host, "::1");
+    assert_int_equal(settings.servers[0].port, 7000);
     assert_int_equal(parse("redis://[fe80::1]"), 0);
-    assert_int_equal(settings.server.port, 6379);
+    assert_int_equal(settings.servers[0].port, 6379);
     assert_int_equal(parse("redis://::1:7000"), -EINVAL);
     assert_int_equal(parse("redis://[::1"), -EINVAL);
     assert_int_equal(parse("redis://[::1]7000"), -EINVAL);
@@ -74,11 +74,11 @@ static void url__ipv6_needs_brackets(void **state UNUSED)
 static void url__socket(void **state UNUSED)
 {
     assert_int_equal(parse("unix:///run/redis/redis%20a.sock?db=2"), 0);
-    assert_string_equal(settings.server.host, "/run/redis/redis a.sock");
-    assert_int_equal(settings.server.port, 0);
+    assert_string_equal(settings.servers[0].host, "/run/redis/redis a.sock");
+    assert_int_equal(settings.servers[0].port, 0);
     assert_int_equal(settings.database, 2);
     assert_int_equal(parse("unix://u:p@/tmp/r.sock"), 0);
-    assert_string_equal(settings.server.host, "/tmp/r.sock");
+    assert_string_equal(settings.servers[0].host, "/tmp/r.sock");
     assert_string_equal(settings.user, "u");
     assert_string_equal(settings.password, "p");
 }
@@ -140,6 +140,88 @@ static void url__a_long_host_or_path_is_refused(void **state UNUSED)
     assert_int_equal(parse(url), 0);
     snprintf(url, sizeof(url), "unix:///%0107d", 1);
     assert_int_equal(parse(url), -EINVAL);
+}
+
+static void assert_servers(const char *url, const char *expected)
+{
+    char found[1024] = "";
+    char one[ADDRESS_TEXT_MAX];
+
+    if (parse(url))
+        fail_msg("%s: %s", url, error);
+    for (size_t i = 0; i < settings.server_count; i++) {
+        size_t len = strlen(found);
+
+        snprintf(found + len, sizeof(found) - len, "%s%s", i ? " " : "",
+                 address_text(&settings.servers[i], one, sizeof(one)));
+    }
+    assert_string_equal(found, expected);
+}
+
+static void url__several_servers(void **state UNUSED)
+{
+    assert_servers("redis://h", "h:6379");
+    assert_servers("redis://h1:1,h2:2,h3:3/0", "h1:1 h2:2 h3:3");
+    assert_servers("redis://h1,h2:2?db=4", "h1:6379 h2:2");
+    assert_int_equal(settings.database, 4);
+    assert_servers("redis://[::1]:1, [::2] ,10.0.0.1", "::1:1 ::2:6379 10.0.0.1:6379");
+    assert_servers("redis://h1:1,redis://h2:2", "h1:1 h2:2");
+    assert_servers("redis://h1:1, redis://h2:2,h3", "h1:1 h2:2 h3:6379");
+    assert_servers("redis://h1,h2,redis://h1:6379,h3/", "h1:6379 h2:6379 h3:6379");
+    assert_servers("unix:///a,b.sock", "/a,b.sock");
+}
+
+static void url__the_servers_of_a_list_share_user_password_and_database(void **state UNUSED)
+{
+    assert_servers("redis://u:p,a@b,c@h1:1,h2:2/3", "h1:1 h2:2");
+    assert_string_equal(settings.user, "u");
+    assert_string_equal(settings.password, "p,a@b,c");
+    assert_int_equal(settings.database, 3);
+    assert_servers("redis://u:p%2Cq@h1,redis://u:p,q@h2,redis://h3", "h1:6379 h2:6379 h3:6379");
+    assert_string_equal(settings.user, "u");
+    assert_string_equal(settings.password, "p,q");
+    assert_int_equal(settings.database, 0);
+    assert_servers("redis://h1,redis://:p@h2/2,redis://h3/2", "h1:6379 h2:6379 h3:6379");
+    assert_string_equal(settings.user, "");
+    assert_string_equal(settings.password, "p");
+    assert_int_equal(settings.database, 2);
+}
+
+static void assert_refused(const char *url, const char *why)
+{
+    assert_int_equal(parse(url), -EINVAL);
+    if (!strstr(error, why))
+        fail_msg("%s: %s", url, error);
+    assert_null(strstr(error, "hidden"));
+}
+
+static void url__wrong_lists_are_refused(void **state UNUSED)
+{
+    char url[256] = "redis://h0";
+
+    assert_refused("redis://u:hidden@h1,redis://u:hidden2@h2", "different users or passwords");
+    assert_refused("redis://u:hidden@h1,redis://:hidden@h2", "different users or passwords");
+    assert_refused("redis://h1/1,redis://h2/2", "different databases");
+    assert_refused("redis://h1/0,redis://h2/2", "different databases");
+    assert_refused("redis://h1?db=1,redis://h2/2", "different databases");
+    assert_refused("redis://h1/1,h2", "behind the last host");
+    assert_refused("redis://h1,,h2", "the host is missing");
+    assert_refused("redis://h1,", "the host is missing");
+    assert_refused("redis://,h1", "the host is missing");
+    assert_refused("redis://h1,h2:hidden", "the port must be");
+    assert_refused("redis://h1,u:hidden@h2", "all hosts stand behind the @");
+    assert_refused("redis://h1,http://h2", "it must begin with");
+    assert_refused("redis://h1,unix:///a", "unix:// stands alone");
+    assert_refused("unix:///a,redis://h1", "unix:// stands alone");
+    assert_int_equal(parse("redis://h1,rediss://h2"), -ENOTSUP);
+    for (size_t i = 1; i < 16; i++)
+        snprintf(url + strlen(url), sizeof(url) - strlen(url), ",h%zu", i);
+    assert_int_equal(parse(url), 0);
+    assert_int_equal(settings.server_count, 16);
+    snprintf(url + strlen(url), sizeof(url) - strlen(url), ",h0");
+    assert_int_equal(parse(url), 0);
+    snprintf(url + strlen(url), sizeof(url) - strlen(url), ",h16");
+    assert_refused(url, "more than 16 servers");
 }
 
 static void sentinels__a_list(void **state UNUSED)
@@ -245,10 +327,11 @@ static redisReply *read_reply(redisReader *reader, const char *protocol)
 
 static void cluster_nodes__each_once_and_not_more_than_fit(void **state UNUSED)
 {
-    static const char slots[] = "*3\r\n"
-                                "*4\r\n:0\r\n:10\r\n*2\r\n$1\r\na\r\n:1\r\n*2\r\n$1\r\nb\r\n:2\r\n"
-                                "*3\r\n:11\r\n:20\r\n*2\r\n$1\r\na\r\n:1\r\n"
-                                "*5\r\n:21\r\n:30\r\n*2\r\n$-1\r\n:3\r\n:7\r\n*2\r\n$1\r\nc\r\n:0\r\n";
+    static const char slots[] =
+        "*3\r\n"
+        "*4\r\n:0\r\n:10\r\n*2\r\n$1\r\na\r\n:1\r\n*2\r\n$1\r\nb\r\n:2\r\n"
+        "*3\r\n:11\r\n:20\r\n*2\r\n$1\r\na\r\n:1\r\n"
+        "*6\r\n:21\r\n:30\r\n*2\r\n$-1\r\n:3\r\n:7\r\n*2\r\n$1\r\nc\r\n:0\r\n*2\r\n$1\r\n?\r\n:4\r\n";
     redisReader *reader = redisReaderCreate();
     redisReply *reply = read_reply(reader, slots);
     struct redis_address nodes[8];
@@ -303,6 +386,9 @@ int main(void)
         cmocka_unit_test(url__wrong_ones_are_refused_with_a_sentence_that_holds_no_secret),
         cmocka_unit_test(url__tls_is_not_there),
         cmocka_unit_test(url__a_long_host_or_path_is_refused),
+        cmocka_unit_test(url__several_servers),
+        cmocka_unit_test(url__the_servers_of_a_list_share_user_password_and_database),
+        cmocka_unit_test(url__wrong_lists_are_refused),
         cmocka_unit_test(sentinels__a_list),
         cmocka_unit_test(error__every_code_has_its_errno),
         cmocka_unit_test(moved__says_where_to),

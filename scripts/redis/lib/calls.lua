@@ -1,13 +1,13 @@
 -- include tiers
--- A call's record lives a little longer than its lease, so that whoever ends it can still read it.
-local GRACE = 60000
-
+-- include lease
+-- include tell
 -- Takes the call away: its record, its lease if that is its own, its place on the pod. The pod is not settled.
 local function call_drop(call_sid, pod)
   local lease = P .. 'lease:' .. pod
   local calls = P .. 'pod:calls:' .. pod
+  local is_newest = pod_lease(pod) == call_sid
   local was_on_pod = rc('ZREM', calls, call_sid) == 1
-  local is_newest = rc('GET', lease) == call_sid
+  carriers_tell(call_sid, rc('HGET', P .. 'call:' .. call_sid, 'carriers'))
   rc('DEL', P .. 'call:' .. call_sid)
   rc('ZREM', P .. 'calls:active', call_sid)
   if not is_newest and not was_on_pod then
@@ -38,10 +38,16 @@ local function call_record(call_sid)
   return rc('HMGET', P .. 'call:' .. call_sid, 'pod_name', 'source_pool', 'merchant_id', 'provider', 'allocated_at')
 end
 
+-- On a shared pod of the first implementation only the newest call has a lease: there, until import.lua has been by, the
+-- record of a call counts.
+local function records_count(pod)
+  local tier = rc('EXISTS', P .. 'calls:imported') == 0 and rc('GET', P .. 'pod:tier:' .. pod)
+  return tier and (tier_max(tier) or 0) > 0
+end
+
 -- When its lease ends; 0 if it has no claim on the pod. The list of all calls says it. Where that was deleted by
 -- hand, or the call is one of the first implementation, which kept no list: the pod's list, or the key of the lease
--- if that is the call's own. On a shared pod only the newest call has one: there, until import.lua has been by, the
--- record counts.
+-- if that is the call's own, or the record.
 local function call_expiry(call_sid, pod)
   local expiry = rc('ZSCORE', P .. 'calls:active', call_sid) or rc('ZSCORE', P .. 'pod:calls:' .. pod, call_sid)
   if expiry then
@@ -49,8 +55,7 @@ local function call_expiry(call_sid, pod)
   end
   local key = P .. 'lease:' .. pod
   if rc('GET', key) ~= call_sid then
-    local tier = rc('EXISTS', P .. 'calls:imported') == 0 and rc('GET', P .. 'pod:tier:' .. pod)
-    if not tier or (tier_max(tier) or 0) == 0 then
+    if not records_count(pod) then
       return 0
     end
     key = P .. 'call:' .. call_sid
@@ -64,7 +69,7 @@ local function call_new(call_sid, pod, label, max, lease_ms, record_ms)
   local expiry = now + lease_ms
   rc('HSET', P .. 'call:' .. call_sid, 'pod_name', pod, 'source_pool', label, 'merchant_id', '', 'allocated_at',
     time[1], 'provider', '')
-  rc('PEXPIRE', P .. 'call:' .. call_sid, math.max(lease_ms, record_ms) + GRACE)
+  rc('PEXPIRE', P .. 'call:' .. call_sid, math.max(lease_ms, record_ms) + RECORD_GRACE)
   if max > 0 then
     rc('ZADD', P .. 'pod:calls:' .. pod, expiry, call_sid)
   end
@@ -74,19 +79,36 @@ local function call_new(call_sid, pod, label, max, lease_ms, record_ms)
   rc('ZADD', P .. 'calls:active', expiry, call_sid)
 end
 
--- Renews the lease; gives its new end.
-local function call_renew(call_sid, pod, lease_ms, record_ms)
+-- A new end of the lease, from now on.
+local function call_extend(call_sid, pod, lease_ms, record_ms)
   local lease = P .. 'lease:' .. pod
   local expiry = now + lease_ms
   rc('ZADD', P .. 'calls:active', expiry, call_sid)
-  rc('HDEL', P .. 'call:' .. call_sid, 'misses')
-  rc('PEXPIRE', P .. 'call:' .. call_sid, math.max(lease_ms, record_ms) + GRACE)
+  rc('PEXPIRE', P .. 'call:' .. call_sid, math.max(lease_ms, record_ms) + RECORD_GRACE)
   rc('ZADD', P .. 'pod:calls:' .. pod, 'XX', expiry, call_sid)
   local newest = rc('GET', lease)
   if not newest or newest == call_sid then
     rc('SET', lease, call_sid, 'PX', lease_ms + GRACE)
   end
-  return expiry
+end
+
+-- Somebody who knows says that the call goes on.
+local function call_renew(call_sid, pod, lease_ms, record_ms)
+  if rc('HSET', P .. 'call:' .. call_sid, 'misses', '0', 'renewed', '1') > 0 then
+    -- For the first time: it has begun anew, and the recorded end of one before it counts no more.
+    rc('DEL', P .. 'ended:' .. call_sid)
+  end
+  call_extend(call_sid, pod, lease_ms, record_ms)
+end
+
+-- Does the call that has this record still have its slot on the pod? A lease that ran out does not matter: a sweep ends
+-- the call then, nobody else. But what has no slot any more must not be kept alive.
+local function call_has_slot(call_sid, pod)
+  if pod_lease(pod) == call_sid or rc('ZSCORE', P .. 'pod:calls:' .. pod, call_sid) then
+    return true
+  end
+  -- A call of the first implementation has none until import.lua has been by, also if it was renewed since.
+  return records_count(pod)
 end
 
 -- Which routers carry a call is in its record, one name after the other with commas between them. A router that has died does
@@ -113,19 +135,16 @@ local function call_carried(call_sid, carrier)
   end
 end
 
--- This router does not carry it any more. Does another one?
-local function call_left(call_sid, carrier)
+-- This router does not carry it any more. Does another one? One that has said nothing for a while is dead, unless nobody
+-- could be heard (`is_deaf`).
+local function call_left(call_sid, carrier, is_deaf)
   local key = P .. 'call:' .. call_sid
   local names = {}
   for name in string.gmatch(rc('HGET', key, 'carriers') or '', '[^,]+') do
-    if name ~= carrier and rc('EXISTS', P .. 'carrier:' .. name) == 1 then
+    if name ~= carrier and (is_deaf or rc('EXISTS', P .. 'carrier:' .. name) == 1) then
       names[#names + 1] = name
     end
   end
-  if names[1] then
-    rc('HSET', key, 'carriers', table.concat(names, ','))
-  else
-    rc('HDEL', key, 'carriers')
-  end
+  rc('HSET', key, 'carriers', table.concat(names, ','))
   return names[1] ~= nil
 end

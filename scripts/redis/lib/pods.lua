@@ -1,4 +1,5 @@
 -- include tiers
+-- include lease
 -- What is known of a pod is one field of the hash {prefix}pods. It starts with the flags, so that the common
 -- case, a pod that may take calls, is recognised by comparing text.
 local function pod_encode(info)
@@ -37,13 +38,13 @@ end
 -- How many calls the pod carries. A shared pod has a set of them; an exclusive pod's lease says it all.
 local function pod_load(pod)
   local load = rc('ZCARD', P .. 'pod:calls:' .. pod)
-  return load > 0 and load or rc('EXISTS', P .. 'lease:' .. pod)
+  return load > 0 and load or pod_lease(pod) and 1 or 0
 end
 
 local function pod_calls(pod)
   local calls = rc('ZRANGE', P .. 'pod:calls:' .. pod, 0, -1)
   if #calls == 0 then
-    calls[1] = rc('GET', P .. 'lease:' .. pod) or nil
+    calls[1] = pod_lease(pod) or nil
   end
   return calls
 end

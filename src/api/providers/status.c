@@ -49,7 +49,8 @@ static void api_status_callback_stored(struct api_task *task, const struct resul
 static void api_status_callback_looked(struct api_task *task, const struct result *result)
 {
     struct status_callback *callback = CONTAINER_OF(task, struct status_callback, task);
-    const struct command command = {.type = COMMAND_RELEASE, .release = {.call_sid = callback->call_sid}};
+    const struct command command = {.type = COMMAND_RELEASE,
+                                    .release = {.call_sid = callback->call_sid, .why = CALL_OVER_CLOSED}};
     const struct provider *owner =
         result->outcome == OUTCOME_OK ? provider_find(result->call.call.provider) : NULL;
 

@@ -5,8 +5,10 @@
 enum {
     BOUND_CALL = CALL_SID_MAX + POD_NAME_MAX + POOL_LABEL_MAX + MERCHANT_ID_MAX + PROVIDER_MAX + 32,
     BOUND_CALL_GONE = CALL_SID_MAX + 4,
+    BOUND_RENEWED = CALL_SID_MAX + 16,
     BOUND_POD = POD_NAME_MAX + ADDRESS_MAX + INCARNATION_MAX + POOL_LABEL_MAX + 32,
-    BOUND_SMALL = 2 * (BOUND_CALL + BOUND_POD),
+    BOUND_OVER = CALL_SID_MAX + 32,
+    BOUND_SMALL = 2 * (BOUND_CALL + BOUND_POD) + BOUND_OVER + BOUND_RENEWED,
     BOUND_POD_CALLS = TIER_CONCURRENT_MAX * BOUND_CALL_GONE,
 };
 
@@ -42,12 +44,12 @@ size_t bound_effects(const struct command *command, const struct core *core)
 {
     switch (command->type) {
     case COMMAND_RENEW:
-        /* Renewed, or ended because it comes too late, and its pod with it or on to another tier. */
-        return BOUND_SMALL + command->renew.count * (BOUND_CALL_GONE + BOUND_POD);
+        /* Renewed, or adopted. */
+        return BOUND_SMALL + command->renew.count * (BOUND_CALL + BOUND_RENEWED + BOUND_POD);
     case COMMAND_HEARTBEAT:
-        /* Adopted, after it was found dead on another pod. */
+        /* The same. */
         return BOUND_SMALL + BOUND_POD_CALLS +
-               command->heartbeat.count * (BOUND_CALL + BOUND_CALL_GONE + BOUND_POD);
+               command->heartbeat.count * (BOUND_CALL + BOUND_RENEWED + BOUND_POD);
     case COMMAND_POD_SEEN:
     case COMMAND_POD_GONE:
         return BOUND_SMALL + BOUND_POD_CALLS;

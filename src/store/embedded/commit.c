@@ -101,17 +101,16 @@ static void commit_undo(struct embedded *embedded, const struct list *pending)
     for (const struct list *link = pending->next; link != pending; link = link->next) {
         const struct pending *entry = CONTAINER_OF(link, struct pending, link);
         struct result result;
-        struct command release = {.type = COMMAND_RELEASE};
+        struct command undo = {.type = COMMAND_UNDO};
         int r;
 
-        if (entry->type != COMMAND_ALLOCATE || entry->err || entry->result->outcome != OUTCOME_OK ||
-            entry->result->allocate.was_existing)
+        if (entry->type != COMMAND_ALLOCATE || entry->err || entry->result->outcome != OUTCOME_OK)
             continue;
-        release.release.call_sid = entry->result->allocate.call.call_sid;
-        r = core_execute(embedded->core, &release, embedded_now(embedded), &arena, &result);
+        undo.undo.call_sid = entry->result->allocate.call.call_sid;
+        undo.undo.attempt = entry->result->allocate.attempt;
+        r = core_execute(embedded->core, &undo, embedded_now(embedded), &arena, &result);
         if (r < 0)
-            log_warn("cannot take back an allocation that failed",
-                     log_str("call_sid", release.release.call_sid));
+            log_warn("cannot take back an allocation that failed", log_str("call_sid", undo.undo.call_sid));
         arena_reset(&arena);
     }
     arena_release(&arena);

@@ -58,6 +58,12 @@ void embedded_idled(uv_idle_t *idle)
     (void)idle;
 }
 
+/* They give pods back, or keep a caller who is about to connect; and they add little. */
+static bool embedded_is_for_full_disk(enum command_type type)
+{
+    return type == COMMAND_RELEASE || type == COMMAND_LEAVE || type == COMMAND_UNDO || type == COMMAND_HOLD;
+}
+
 /* May a command that changes something be carried out now? 0, or why not. */
 static int embedded_admit(struct embedded *embedded, const struct command *command)
 {
@@ -67,8 +73,8 @@ static int embedded_admit(struct embedded *embedded, const struct command *comma
     if (embedded->failed)
         return embedded->failed;
     bound = bound_effects(command, embedded->core);
-    /* On a full disk what is still reserved is for releases: they give pods back and add little. */
-    if (embedded->is_full && command->type != COMMAND_RELEASE && command->type != COMMAND_LEAVE)
+    /* On a full disk there is still what was reserved before. */
+    if (embedded->is_full && !embedded_is_for_full_disk(command->type))
         return -ENOSPC;
     r = commit_reserve(embedded, bound);
     if (r < 0)
@@ -167,6 +173,11 @@ static void embedded_on_ended(struct store *store, call_ended_fn fn, void *arg)
     core_on_ended(embedded_of(store)->core, fn, arg);
 }
 
+static void embedded_on_over(struct store *store, call_over_fn fn, void *arg)
+{
+    core_on_over(embedded_of(store)->core, fn, arg);
+}
+
 static void embedded_health(const struct store *store, struct store_health *ret_health)
 {
     const struct embedded *embedded = CONTAINER_OF(store, struct embedded, store);
@@ -188,6 +199,7 @@ static void embedded_stats(const struct store *store, struct store_stats *ret_st
 const struct store_ops embedded_ops = {
     .execute = embedded_execute,
     .on_ended = embedded_on_ended,
+    .on_over = embedded_on_over,
     .health = embedded_health,
     .stats = embedded_stats,
     .close = embedded_close,

@@ -22,8 +22,21 @@ enum {
     FRAME_DURABLE = 24,
     FRAME_TIME = 32,
     FRAME_BOOT = 40,
-    FRAME_UNUSED = 44,
+    FRAME_SHAPE = 44,
 };
+
+/*
+ * FRAME_SHAPE tells a frame that was cut short from one that was damaged. It holds a checksum of the header
+ * alone, so that the length can be trusted when the rest is bad; how many zeros the payload ends with (at
+ * most 255), because zeros are also what stands behind a write that was cut short; and a bit that is always
+ * set, so that no header ends with a zero. It is 0 in frames of older programs, which did not write it.
+ */
+enum {
+    SHAPE_ZEROS_MAX = 0xff,
+    SHAPE_CRC_SHIFT = 8,
+    SHAPE_CRC_MASK = 0x7fffff,
+};
+#define SHAPE_PRESENT UINT32_C(0x80000000)
 
 /* Offsets in a file's header. The first two never change between versions. */
 enum {
@@ -69,6 +82,22 @@ static uint64_t get_u64(const char *at)
     return le64toh(value);
 }
 
+static uint32_t frame_shape(const char *data, uint32_t zeros)
+{
+    uint32_t crc = crc32c(zeros, data + FRAME_LEN, FRAME_SHAPE - FRAME_LEN);
+
+    return SHAPE_PRESENT | (crc & SHAPE_CRC_MASK) << SHAPE_CRC_SHIFT | zeros;
+}
+
+static uint32_t zeros_at_end(const char *data, size_t len)
+{
+    uint32_t zeros = 0;
+
+    while (zeros < SHAPE_ZEROS_MAX && zeros < len && !data[len - 1 - zeros])
+        zeros++;
+    return zeros;
+}
+
 void frame_seal(char *data, const struct frame *frame)
 {
     assert(frame->payload_len <= FRAME_PAYLOAD_MAX);
@@ -79,7 +108,8 @@ void frame_seal(char *data, const struct frame *frame)
     put_u64(data + FRAME_DURABLE, frame->durable_seq);
     put_u64(data + FRAME_TIME, frame->time_ms);
     put_u32(data + FRAME_BOOT, frame->boot);
-    put_u32(data + FRAME_UNUSED, 0);
+    put_u32(data + FRAME_SHAPE,
+            frame_shape(data, zeros_at_end(data + FRAME_HEADER_SIZE, frame->payload_len)));
     put_u32(data + FRAME_CRC,
             crc32c(0, data + FRAME_LEN, FRAME_HEADER_SIZE - FRAME_LEN + frame->payload_len));
 }
@@ -135,6 +165,55 @@ const char *frame_find(const char *data, size_t len, size_t from, uint64_t *budg
         from = (size_t)(at - data) + 1;
     }
     return NULL;
+}
+
+/* How many of these bytes stand before the zeros at their end. */
+static size_t used_of(const char *data, size_t len)
+{
+    while (len > 0 && !data[len - 1])
+        len--;
+    return len;
+}
+
+/*
+ * Is a whole block of the frame zero? A block that never reached the disk reads as zeros, because the space
+ * was reserved before; where the frame begins or ends inside a block, only its own bytes in it count.
+ */
+static bool frame_has_holes(const char *data, size_t len, uint64_t offset)
+{
+    size_t at = 0;
+
+    while (at < len) {
+        size_t block = (size_t)min_u64(FRAME_BLOCK_SIZE - (offset + at) % FRAME_BLOCK_SIZE, len - at);
+
+        if (used_of(data + at, block) == 0)
+            return true;
+        at += block;
+    }
+    return false;
+}
+
+enum frame_remains frame_judge_remains(const char *data, size_t len, uint64_t offset, uint32_t *ret_boot)
+{
+    size_t used = used_of(data, len);
+    uint32_t shape;
+    uint32_t zeros;
+    size_t size;
+
+    assert(used > 0);
+    *ret_boot = 0;
+    if (used < FRAME_HEADER_SIZE && memcmp(data, frame_magic, min_u64(used, sizeof(frame_magic))) == 0)
+        return FRAME_REMAINS_CUT;
+    if (len < FRAME_HEADER_SIZE || frame_peek(data, &size) < 0)
+        return frame_has_holes(data, used, offset) ? FRAME_REMAINS_HOLES : FRAME_REMAINS_DAMAGED;
+    shape = get_u32(data + FRAME_SHAPE);
+    zeros = shape & SHAPE_ZEROS_MAX;
+    if (shape && shape != frame_shape(data, zeros))
+        return frame_has_holes(data, used, offset) ? FRAME_REMAINS_HOLES : FRAME_REMAINS_DAMAGED;
+    *ret_boot = get_u32(data + FRAME_BOOT);
+    if (len < size || used < size - zeros)
+        return FRAME_REMAINS_CUT;
+    return frame_has_holes(data, size - zeros, offset) ? FRAME_REMAINS_HOLES : FRAME_REMAINS_DAMAGED;
 }
 
 void file_header_write(char data[FILE_HEADER_SIZE], const struct file_header *header)

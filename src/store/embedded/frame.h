@@ -13,6 +13,7 @@
 enum {
     FRAME_HEADER_SIZE = 48,
     FRAME_PAYLOAD_MAX = 64 * 1024 * 1024,
+    FRAME_BLOCK_SIZE = 512, /* a disk has all bytes of such a block or none */
     FILE_HEADER_SIZE = 64,
     FILE_FORMAT_VERSION = 1,
 };
@@ -56,6 +57,20 @@ int frame_open(const char *data, size_t len, struct frame *ret_frame) MUST_CHECK
  * nobody knows what is here.
  */
 const char *frame_find(const char *data, size_t len, size_t from, uint64_t *budget, struct frame *ret_frame);
+
+/* What stands at the end of the log where no whole frame is. */
+enum frame_remains {
+    FRAME_REMAINS_CUT,   /* the beginning of a frame and then zeros or nothing: a write was cut short */
+    FRAME_REMAINS_HOLES, /* blocks of the frame are missing: the machine went down before the disk had them */
+    FRAME_REMAINS_DAMAGED, /* all of a frame was written, and its bytes are others now */
+};
+
+/*
+ * Judges all bytes of the file from `offset` on, of which at least one is not zero.
+ *
+ * *ret_boot is the one that the frame's header names, or 0 where that cannot be known.
+ */
+enum frame_remains frame_judge_remains(const char *data, size_t len, uint64_t offset, uint32_t *ret_boot);
 
 enum file_kind {
     FILE_SEGMENT,

@@ -17,6 +17,7 @@ struct loader {
     uint64_t *segments; /* numbers, ascending */
     size_t segment_count;
     bool may_start_anew; /* the segment of the snapshot may be missing */
+    uint32_t boot;       /* of what was read last */
     char *error;
     size_t error_size;
 };
@@ -291,6 +292,44 @@ static int loader_cut(struct loader *loader, size_t i, uint64_t offset)
     return 0;
 }
 
+/*
+ * Nothing whole stands behind the bad place, so it is the last frame. May a crash have left it so?
+ *
+ * Answers go out after the write, so only a write that was cut short may be cut off. A process that is killed
+ * leaves the beginning of its write, and behind it the zeros that were reserved, or the end of the file. A
+ * machine that goes down may besides leave out blocks that were not synced yet, first ones as well as last
+ * ones; they read as zeros, too. Anything else was written in full and changed afterwards: clients may have
+ * been told of it, and nobody but the operator may give it up. (A damage that turns the last byte of a frame
+ * into zero is taken for a cut, because it looks like one.)
+ */
+static int loader_judge_tail(struct loader *loader, size_t i, uint64_t offset, const char *name)
+{
+    enum frame_remains remains;
+    struct reader reader;
+    uint32_t boot = 0;
+    char *data;
+    size_t len;
+    int r;
+
+    r = loader_open(loader, &reader, FILE_SEGMENT, loader->segments[i]);
+    if (r < 0)
+        return r;
+    r = reader_rest(&reader, offset, &data, &len);
+    reader_release(&reader);
+    if (r < 0)
+        return loader_fail(loader, r, name, strerror(-r));
+    remains = frame_judge_remains(data, len, offset, &boot);
+    free(data);
+    boot = boot ? boot : loader->boot;
+    if (remains == FRAME_REMAINS_HOLES && loader->options->boot && boot && boot != loader->options->boot)
+        return 0;
+    if (remains == FRAME_REMAINS_CUT)
+        return 0;
+    return loader_fail_damaged(loader, name, offset,
+                               "the last frame was written in full, but its checksum is wrong: its bytes "
+                               "changed afterwards, and clients may have been told of the changes in it");
+}
+
 /* No whole frame stands at `offset` of segment i, and it is not the end of the log in good order. */
 static int loader_bad_place(struct loader *loader, size_t i, uint64_t offset)
 {
@@ -315,6 +354,11 @@ static int loader_bad_place(struct loader *loader, size_t i, uint64_t offset)
                                    "no whole frame is here, and what follows is no torn tail of ours");
     if (beyond.has_frames && (beyond.is_damage || beyond.durable_seq >= seq))
         return loader_fail_damaged(loader, name, offset, "no whole frame is here, but later ones are whole");
+    if (!beyond.has_frames && offset > 0) {
+        r = loader_judge_tail(loader, i, offset, name);
+        if (r < 0)
+            return r;
+    }
     return loader_cut(loader, i, offset);
 }
 
@@ -334,6 +378,7 @@ static int loader_load_frames(struct loader *loader, size_t i, struct reader *re
         if (r < 0)
             return r;
         loader->loaded.next_seq++;
+        loader->boot = frame.boot;
         loader->loaded.was_closed = frame.kind == FRAME_CLOSED;
     }
     loader->loaded.end = reader->offset;
@@ -379,6 +424,7 @@ static int loader_load_segment(struct loader *loader, size_t i)
     } else {
         loader->loaded.segment_exists = true;
         loader->loaded.index = loader->segments[i];
+        loader->boot = header.boot;
         loader->loaded.time_ms = max_u64(loader->loaded.time_ms, header.time_ms);
         r = loader_load_frames(loader, i, &reader);
     }

@@ -61,6 +61,11 @@ static int record_members(struct record *record, struct members *ret)
         ret->texts[ret->text_count++] = &record->renewed.call_sid;
         ret->numbers[ret->number_count++] = &record->renewed.expires_at_ms;
         return 0;
+    case RECORD_OVER:
+        ret->texts[ret->text_count++] = &record->over.call_sid;
+        ret->numbers[ret->number_count++] = &record->over.why;
+        ret->numbers[ret->number_count++] = &record->over.at_ms;
+        return 0;
     }
     return -EBADMSG;
 }
@@ -159,7 +164,7 @@ int record_decode(const char *data, size_t len, struct record *ret_record, size_
     struct members members;
     int r;
 
-    if (!len || *at < RECORD_TIERS || *at > RECORD_RENEWED)
+    if (!len || *at < RECORD_TIERS || *at > RECORD_OVER)
         return -EBADMSG;
     record.type = (enum record_type) * at++;
     r = record_members(&record, &members);

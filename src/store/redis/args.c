@@ -122,17 +122,89 @@ static int args_may_send(const struct args *args, const struct operation *operat
     return store->is_closing && operation->bulk ? -ECANCELED : 0;
 }
 
-int args_call(const struct args *args, struct operation *operation, const char *script, redis_reply_fn done)
+void operation_note_version(struct operation *operation)
+{
+    memcpy(operation->sent_version, operation->store->tiers->version, REDIS_VERSION_LEN);
+}
+
+bool operation_is_behind(const struct operation *operation)
+{
+    return memcmp(operation->sent_version, operation->store->tiers->version, REDIS_VERSION_LEN) != 0;
+}
+
+bool operation_may_repeat(struct operation *operation)
+{
+    return ++operation->stale_tries < REDIS_STALE_TRIES;
+}
+
+static void args_answered(void *arg, int err, const redisReply *reply);
+
+static int args_send(struct operation *operation)
 {
     struct redis_store *store = operation->store;
+    const struct args *args = &operation->sent;
     int rc = args_may_send(args, operation);
 
     if (rc)
         return rc;
-    operation->script = script;
+    operation_note_version(operation);
     store->stats.writes++;
-    return redis_link_call(store->link, redis_script(script), store->key, args->items, args->count, done,
-                           operation);
+    return redis_link_call(store->link, redis_script(operation->script), store->key, args->items, args->count,
+                           args_answered, operation);
+}
+
+/* The same with the tiers as they are now, which stand in front. Those of a moved call stand all over. */
+static int args_send_again(struct operation *operation)
+{
+    if (operation->command.type == COMMAND_MOVE_CALL)
+        return operation_send(operation);
+    operation->sent.items[1] = operation->store->tiers->tiers;
+    operation->sent.items[2] = operation->store->tiers->default_tier;
+    return args_send(operation);
+}
+
+static void args_fresh(void *arg, int err, const redisReply *reply)
+{
+    struct operation *operation = arg;
+
+    if (err == 0)
+        err = tiers_take(operation->store, reply);
+    if (err == 0)
+        err = args_send_again(operation);
+    if (err)
+        operation->sent_done(operation, err, NULL);
+}
+
+/* A plan, and what a new configuration leaves out, follow from the tiers: they cannot just be sent again. */
+static bool args_may_be_sent_again(const struct operation *operation)
+{
+    return strcmp(operation->script, "move") != 0 && operation->sent_done != tiers_stored;
+}
+
+static void args_answered(void *arg, int err, const redisReply *reply)
+{
+    struct operation *operation = arg;
+
+    if (err == -ESTALE && args_may_be_sent_again(operation) && operation_may_repeat(operation)) {
+        if (operation_is_behind(operation))
+            err = args_send_again(operation);
+        else
+            err = tiers_request(operation->store, args_fresh, operation);
+        if (err == 0)
+            return;
+        reply = NULL;
+    }
+    if (err != -ESTALE)
+        operation->stale_tries = 0;
+    operation->sent_done(operation, err, reply);
+}
+
+int args_call(const struct args *args, struct operation *operation, const char *script, redis_reply_fn done)
+{
+    operation->script = script;
+    operation->sent = *args;
+    operation->sent_done = done;
+    return args_send(operation);
 }
 
 int args_command(const struct args *args, struct operation *operation, redis_reply_fn done)

@@ -51,6 +51,7 @@ int allocate_encode(struct operation *operation, struct args *args)
     args_add_text(args, command->allocate.call_sid);
     args_add_text(args, command->allocate.merchant_id);
     args_add_text(args, command->allocate.provider);
+    args_add_u64(args, command->allocate.attempt);
     return 0;
 }
 
@@ -119,6 +120,7 @@ int allocate_decode(struct operation *operation, const redisReply *reply)
     uint64_t kind;
 
     answer_init(&answer, reply, operation->arena);
+    result->allocate.attempt = command->allocate.attempt;
     kind = answer_u64(&answer);
     if (kind == 2) {
         result->allocate.refusal = refusal_read(operation, &answer, command->allocate.call_sid,
@@ -145,6 +147,20 @@ int allocate_decode(struct operation *operation, const redisReply *reply)
     result->allocate.merchant_unreadable = answer_u64(&answer) != 0;
     answer_ended(&answer, answer_left(&answer) / 5, &operation->lost);
     return answer_end(operation, &answer);
+}
+
+/* Where a call is, as scripts that keep it say it. */
+static void read_call(const struct operation *operation, struct answer *answer, const char *call_sid,
+                      struct call_info *call)
+{
+    call->call_sid = arena_strdup(operation->arena, call_sid);
+    call->pod = answer_text(answer);
+    call->pool = answer_text(answer);
+    call->merchant_id = answer_text(answer);
+    call->provider = answer_text(answer);
+    call->allocated_at_ms = answer_seconds(answer);
+    call->expires_at_ms = answer_u64(answer);
+    call->address = answer_address(answer);
 }
 
 /* MOVE_CALL */
@@ -187,14 +203,7 @@ static int move_decode(struct operation *operation, const redisReply *reply)
         return answer_end(operation, &answer);
     }
     result->move.was_moved = kind == 0;
-    call->call_sid = arena_strdup(operation->arena, call_sid);
-    call->pod = answer_text(&answer);
-    call->pool = answer_text(&answer);
-    call->merchant_id = answer_text(&answer);
-    call->provider = answer_text(&answer);
-    call->allocated_at_ms = answer_seconds(&answer);
-    call->expires_at_ms = answer_u64(&answer);
-    call->address = answer_address(&answer);
+    read_call(operation, &answer, call_sid, call);
     result->move.merchant_unreadable = answer_u64(&answer) != 0;
     if (!call->call_sid)
         return -ENOMEM;
@@ -205,7 +214,13 @@ static int move_decode(struct operation *operation, const redisReply *reply)
 
 static int release_encode(struct operation *operation, struct args *args)
 {
-    args_add_text(args, operation->command.release.call_sid);
+    const struct command *command = &operation->command;
+
+    args_add_text(args, command->release.call_sid);
+    if (operation->is_detailed) {
+        args_add_text(args, command->release.pod ? command->release.pod : "");
+        args_add_text(args, call_over_name(command->release.why));
+    }
     return 0;
 }
 
@@ -243,16 +258,83 @@ static int release_decode(struct operation *operation, const redisReply *reply)
     return read_released(operation, &answer, operation->command.release.call_sid);
 }
 
+/* UNDO: also by undo.c, for several at once */
+
+static int undo_encode(struct operation *operation, struct args *args)
+{
+    args_begin(args, operation, operation->arena, 2);
+    args_add_text(args, operation->command.undo.call_sid);
+    args_add_u64(args, operation->command.undo.attempt);
+    return 0;
+}
+
+static int undo_decode(struct operation *operation, const redisReply *reply)
+{
+    struct result *result = operation->result;
+    struct answer answer;
+
+    if (reply->type != REDIS_REPLY_ARRAY || reply->elements != 1)
+        return operation_unexpected(operation);
+    if (reply->element[0]->type == REDIS_REPLY_ERROR)
+        return redis_link_report(operation->store->link, reply->element[0]->str);
+    answer_init(&answer, reply->element[0], operation->arena);
+    switch (answer_u64(&answer)) {
+    case 0:
+        result->outcome = OUTCOME_NOT_FOUND;
+        return answer_end(operation, &answer);
+    case 1:
+        return read_released(operation, &answer, operation->command.undo.call_sid);
+    default:
+        result->outcome = OUTCOME_CONFLICT;
+        result->error = "somebody else has the call";
+        return answer_end(operation, &answer);
+    }
+}
+
+/* HOLD */
+
+static int hold_encode(struct operation *operation, struct args *args)
+{
+    const char *carrier = operation->command.hold.carrier;
+
+    args_begin(args, operation, operation->arena, 4);
+    args_add_u64(args, operation->store->core.lease_ttl_ms);
+    args_add_u64(args, operation->store->call_info_ttl_ms);
+    args_add_text(args, carrier ? carrier : "");
+    args_add_text(args, operation->command.hold.call_sid);
+    mail_expect(operation->store, carrier);
+    return 0;
+}
+
+static int hold_decode(struct operation *operation, const redisReply *reply)
+{
+    struct result *result = operation->result;
+    struct call_info *call = &result->hold.call;
+    struct answer answer;
+
+    answer_init(&answer, reply, operation->arena);
+    if (answer_u64(&answer) == 0) {
+        result->outcome = OUTCOME_NOT_FOUND;
+        result->hold.has_ended = answer_u64(&answer) != 0;
+        answer_ended(&answer, answer_left(&answer) / 5, &operation->lost);
+        return answer_end(operation, &answer);
+    }
+    read_call(operation, &answer, operation->command.hold.call_sid, call);
+    result->hold.was_connected = answer_u64(&answer) != 0;
+    return call->call_sid ? answer_end(operation, &answer) : -ENOMEM;
+}
+
 /* LEAVE */
 
 static int leave_encode(struct operation *operation, struct args *args)
 {
     const char *carrier = operation->command.leave.carrier;
 
-    args_begin(args, operation, operation->arena, 3);
+    args_begin(args, operation, operation->arena, 4);
     args_add_text(args, operation->command.leave.call_sid);
     args_add_text(args, carrier ? carrier : "");
     args_add_u64(args, operation->command.leave.expires_at_ms);
+    args_add_text(args, redis_link_up_ms(operation->store->link) < CARRIER_TTL_MS ? "1" : "0");
     return 0;
 }
 
@@ -284,6 +366,27 @@ static int leave_decode(struct operation *operation, const redisReply *reply)
 
 static int renew_next(struct operation *operation);
 
+/* Where the call belongs whose letter comes next; NULL: that is none of renew.lua's. */
+static struct name_array *renew_list(struct answer *answer, struct result *result)
+{
+    struct slice what = answer_slice(answer);
+
+    switch (what.len == 1 ? what.data[0] : 0) {
+    case 'r':
+        return &result->renew.renewed;
+    case 'a':
+        return &result->renew.adopted;
+    case 'u':
+        return &result->renew.unknown;
+    case 'o':
+        return &result->renew.over;
+    case 'c':
+        return &result->renew.conflicts;
+    default:
+        return NULL;
+    }
+}
+
 static void renew_answered(void *arg, int err, const redisReply *reply)
 {
     struct operation *operation = arg;
@@ -299,10 +402,11 @@ static void renew_answered(void *arg, int err, const redisReply *reply)
     answer_init(&answer, reply, operation->arena);
     result->renew.expires_at_ms = answer_u64(&answer);
     while (operation->at < end && err == 0) {
-        bool is_renewed = answer_u64(&answer) != 0;
+        struct name_array *list = renew_list(&answer, result);
 
-        err = name_array_add(is_renewed ? &result->renew.renewed : &result->renew.unknown, operation->arena,
-                             operation->command.renew.call_sids[operation->at++]);
+        err =
+            list ? name_array_add(list, operation->arena, operation->command.renew.call_sids[operation->at++])
+                 : operation_unexpected(operation);
     }
     answer_ended(&answer, answer_left(&answer) / 5, &operation->lost);
     if (err == 0)
@@ -319,24 +423,30 @@ static void renew_answered(void *arg, int err, const redisReply *reply)
 static int renew_next(struct operation *operation)
 {
     size_t end = (size_t)min_u64(operation->command.renew.count, operation->at + (uint64_t)REDIS_RENEW_BATCH);
+    const struct command *command = &operation->command;
     struct args args;
 
-    args_begin(&args, operation, operation->arena, 3 + end - operation->at);
+    args_begin(&args, operation, operation->arena, 3 + 2 * (end - operation->at));
     args_add_u64(&args, operation->store->core.lease_ttl_ms);
     args_add_u64(&args, operation->store->call_info_ttl_ms);
-    args_add_text(&args, operation->command.renew.carrier ? operation->command.renew.carrier : "");
-    for (size_t i = operation->at; i < end; i++)
-        args_add_text(&args, operation->command.renew.call_sids[i]);
+    args_add_text(&args, command->renew.carrier ? command->renew.carrier : "");
+    for (size_t i = operation->at; i < end; i++) {
+        args_add_text(&args, command->renew.call_sids[i]);
+        args_add_text(&args, command->renew.pods ? command->renew.pods[i] : "");
+    }
+    mail_expect(operation->store, command->renew.carrier);
     return args_call(&args, operation, "renew", renew_answered);
 }
 
 int operation_renew(struct operation *operation)
 {
     struct result *result = operation->result;
-    int rc = name_array_init(&result->renew.renewed, operation->arena, operation->command.renew.count);
+    struct name_array *lists[] = {&result->renew.renewed, &result->renew.adopted, &result->renew.unknown,
+                                  &result->renew.over, &result->renew.conflicts};
+    int rc = 0;
 
-    if (rc == 0)
-        rc = name_array_init(&result->renew.unknown, operation->arena, operation->command.renew.count);
+    for (size_t i = 0; rc == 0 && i < ARRAY_LEN(lists); i++)
+        rc = name_array_init(lists[i], operation->arena, operation->command.renew.count);
     return rc ? rc : renew_next(operation);
 }
 
@@ -364,6 +474,7 @@ static int heartbeat_read_calls(struct operation *operation, struct answer *answ
         struct name_array *array = slice_equals(what, "r")   ? &result->heartbeat.renewed
                                    : slice_equals(what, "a") ? &result->heartbeat.adopted
                                    : slice_equals(what, "c") ? &result->heartbeat.conflicts
+                                   : slice_equals(what, "o") ? &result->heartbeat.over
                                                              : NULL;
 
         if (!array)
@@ -448,8 +559,29 @@ int operation_heartbeat(struct operation *operation)
     if (rc == 0)
         rc = name_array_init(&result->heartbeat.adopted, operation->arena, count);
     if (rc == 0)
+        rc = name_array_init(&result->heartbeat.over, operation->arena, count);
+    if (rc == 0)
         rc = name_array_init(&result->heartbeat.conflicts, operation->arena, count);
     return rc ? rc : heartbeat_next(operation);
+}
+
+/* PRESENT */
+
+static int present_encode(struct operation *operation, struct args *args)
+{
+    args_begin(args, operation, operation->arena, 2);
+    args_add_text(args, operation->command.present.carrier);
+    args_add_text(args, operation->command.present.is_leaving ? "1" : "0");
+    return 0;
+}
+
+static int present_decode(struct operation *operation, const redisReply *reply)
+{
+    struct answer answer;
+
+    answer_init(&answer, reply, operation->arena);
+    operation->result->present.others = answer_u64(&answer);
+    return answer_end(operation, &answer);
 }
 
 /* DRAIN, UNDRAIN */
@@ -564,8 +696,11 @@ const struct command_spec *command_spec(enum command_type type)
 {
     static const struct command_spec specs[COMMAND_TYPES] = {
         [COMMAND_ALLOCATE] = {"allocate", allocate_encode, allocate_decode, true},
+        [COMMAND_UNDO] = {"undo", undo_encode, undo_decode, false},
         [COMMAND_RELEASE] = {"release", release_encode, release_decode, true},
+        [COMMAND_HOLD] = {"hold", hold_encode, hold_decode, false},
         [COMMAND_LEAVE] = {"leave", leave_encode, leave_decode, false},
+        [COMMAND_PRESENT] = {"present", present_encode, present_decode, false},
         [COMMAND_MOVE_CALL] = {"move_call", move_encode, move_decode, true},
         [COMMAND_DRAIN] = {"drain", drain_encode, drain_decode, false},
         [COMMAND_UNDRAIN] = {"undrain", undrain_encode, undrain_decode, false},

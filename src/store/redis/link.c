@@ -123,6 +123,9 @@ static int link_copy_settings(struct redis_link *link, const struct redis_link_s
     if (!link->settings.user || !link->settings.password || !link->settings.master_name ||
         !link->settings.sentinel_user || !link->settings.sentinel_password)
         return -ENOMEM;
+    if (settings->server_count > REDIS_SERVERS_MAX ||
+        (settings->server_count == 0 && settings->sentinel_count == 0))
+        return -EINVAL;
     if (settings->sentinel_count > REDIS_SENTINELS_MAX ||
         strlen(link->settings.master_name) > LINK_MASTER_NAME_MAX || settings->timeout_ms == 0)
         return -EINVAL;
@@ -163,8 +166,8 @@ int redis_link_new(uv_loop_t *loop, const struct redis_link_settings *settings, 
         return rc;
     }
     link->loop = loop;
-    link->target = settings->server;
-    link->must_be_master = link->sentinels != NULL;
+    link->target = settings->servers[0];
+    link->must_be_master = targets_need_master(link);
     link->alive = link->sentinels ? 1 : 0;
     link->jitter = uv_hrtime() ^ (uint64_t)(uintptr_t)link ^ ((uint64_t)uv_os_getpid() << 32) ^ 1;
     list_init(&link->by_age);
@@ -188,6 +191,11 @@ bool redis_link_is_up(const struct redis_link *link)
     return link->state == LINK_UP;
 }
 
+uint64_t redis_link_up_ms(const struct redis_link *link)
+{
+    return link->state == LINK_UP ? uv_now(link->loop) - link->up_since_ms : 0;
+}
+
 const char *redis_link_detail(const struct redis_link *link)
 {
     return link->detail;
@@ -204,24 +212,30 @@ int redis_link_call(struct redis_link *link, const struct redis_script *script, 
     const struct slice head[LINK_CALL_HEAD] = {
         SLICE("EVALSHA"), {script->sha, sizeof(script->sha) - 1}, SLICE("1"), slice_of(key)};
     struct request *request;
-    size_t len = resp_head_size(LINK_CALL_HEAD + count);
+    static const char no_deadline[LINK_DEADLINE_DIGITS] = {'0'};
+    size_t total = LINK_CALL_HEAD + count + (script->has_deadline ? 1 : 0);
+    size_t len = resp_head_size(total);
     char *at;
     int rc;
 
-    assert(done && count + LINK_CALL_HEAD <= REDIS_ARGS_MAX);
+    assert(done && total <= REDIS_ARGS_MAX);
     for (size_t i = 0; i < LINK_CALL_HEAD; i++)
         len += resp_arg_size(head[i].len);
     for (size_t i = 0; i < count; i++)
         len += resp_arg_size(args[i].len);
+    if (script->has_deadline)
+        len += resp_arg_size(LINK_DEADLINE_DIGITS);
     rc = request_new(link, len, done, arg, &request);
     if (rc)
         return rc;
     request->script = script;
-    at = resp_head(request->command, LINK_CALL_HEAD + count);
+    at = resp_head(request->command, total);
     for (size_t i = 0; i < LINK_CALL_HEAD; i++)
         at = resp_arg(at, head[i]);
     for (size_t i = 0; i < count; i++)
         at = resp_arg(at, args[i]);
+    if (script->has_deadline)
+        at = resp_arg(at, (struct slice){no_deadline, LINK_DEADLINE_DIGITS}); /* set when it is sent */
     assert(at == request->command + len);
     return request_send(request);
 }

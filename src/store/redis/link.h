@@ -18,6 +18,7 @@ struct redis_link; /* opaque: see link.c */
 
 enum {
     REDIS_SENTINELS_MAX = 16,
+    REDIS_SERVERS_MAX = 16,
     REDIS_WAITING_MAX = 16384, /* requests under way at once; beyond it -EBUSY */
     REDIS_ARGS_MAX = 4096,     /* of one request */
 };
@@ -32,7 +33,8 @@ typedef void (*redis_message_fn)(void *arg, struct slice message);
 
 /* All strings are copied. */
 struct redis_link_settings {
-    struct redis_address server; /* unused with sentinels */
+    struct redis_address servers[REDIS_SERVERS_MAX]; /* unused with sentinels; else at least one */
+    size_t server_count;
     struct redis_address sentinels[REDIS_SENTINELS_MAX];
     size_t sentinel_count;
     const char *master_name;       /* with sentinels */
@@ -57,9 +59,11 @@ struct redis_link_settings {
 };
 
 /*
- * "redis://[user:password@]host[:port][/db]", "unix:///path[?db=n]" (also "unix://user:password@/path"),
- * "rediss://…" (-ENOTSUP with a sentence that the installed hiredis has no TLS). User and password are
- * percent-decoded into `credentials`, which the settings then point into.
+ * "redis://[user:password@]host[:port][,host[:port]…][/db]", or a list of such URLs, separated by commas,
+ * whose users, passwords and databases are the same or left out; "unix:///path[?db=n]" (also
+ * "unix://user:password@/path"), one alone; "rediss://…" (-ENOTSUP with a sentence that the installed hiredis
+ * has no TLS). User and password are percent-decoded into `credentials`, which the settings then point into.
+ * A server that is named twice counts once.
  */
 int redis_link_parse_url(const char *url, struct redis_link_settings *settings, char *credentials,
                          size_t credentials_size, char *error, size_t error_size) MUST_CHECK;
@@ -84,6 +88,8 @@ int redis_link_subscribe(const struct redis_link *link, const char *channel, red
 void redis_link_wake(struct redis_link *link);
 
 bool redis_link_is_up(const struct redis_link *link);
+/* For how long the present connection has been up, in ms; 0 while there is none. */
+uint64_t redis_link_up_ms(const struct redis_link *link);
 /* Why it is down: the last error, in words, without secrets. "" when it is up. */
 const char *redis_link_detail(const struct redis_link *link);
 /* How often a connection was lost or could not be made, since the start. */
@@ -100,7 +106,9 @@ uint64_t redis_link_failures(const struct redis_link *link);
  *   -EACCES     NOAUTH, WRONGPASS, NOPERM
  *   -EBADMSG    WRONGTYPE: a key was made by hand with another type
  *   -ECANCELED  FENCED, of our own scripts: another router leads by now, and nothing was changed
- *   -ETIMEDOUT  LATE as well: it lay around for too long before Redis came to it; nothing was changed
+ *   -ETIMEDOUT  LATE as well: it lay around for too long before Redis came to it; nothing was changed.
+ *               (If it is only that our idea of the server's time was wrong, it is sent once more.)
+ *   -ESTALE     STALE, of our own scripts: the tiers are others by now, and nothing was changed
  *   -EIO        any other error; the text is logged
  * Every error that Redis itself reports is logged once per second at most, with its text.
  */
@@ -109,6 +117,10 @@ typedef void (*redis_reply_fn)(void *arg, int err, const redisReply *reply);
 /*
  * Calls a script by its hash: EVALSHA sha 1 key args…. A script that the server does not know is loaded and
  * called again, once. Arguments are copied. 0; -ENOTCONN while there is no connection; -EBUSY; -ENOMEM.
+ *
+ * A script that changes something gets one argument more: the time, by the server's clock, after which this
+ * link has given the request up. It does nothing then. So a request that failed without an answer may have
+ * been carried out until timeout_ms after it was sent, but not later.
  */
 int redis_link_call(struct redis_link *link, const struct redis_script *script, const char *key,
                     const struct slice *args, size_t count, redis_reply_fn done, void *arg) MUST_CHECK;
@@ -122,8 +134,12 @@ int redis_link_command(struct redis_link *link, const struct slice *args, size_t
  * Waits until settings.wait_replicas replicas have everything that was sent before (WAIT). 0 with them fewer
  * than asked for within the timeout: err -ETIMEDOUT, and the connection stays. Does nothing but answer when
  * wait_replicas is 0.
+ *
+ * WAIT knows of writes of its own connection only. Whoever relies on what others may have written gives
+ * `mark_key`, which must stay: it is written first, so that WAIT waits for that and for all that came before
+ * it. NULL: what is waited for was written here.
  */
-int redis_link_wait(struct redis_link *link, redis_reply_fn done, void *arg) MUST_CHECK;
+int redis_link_wait(struct redis_link *link, const char *mark_key, redis_reply_fn done, void *arg) MUST_CHECK;
 
 /*
  * An error that Redis reported inside of an answer to several operations: logs it and does what has to be

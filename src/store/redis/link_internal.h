@@ -3,6 +3,7 @@
  *
  *   link.c      the functions of link.h, and the turn: what must not happen inside them happens there
  *   session.c   from no connection to one that is ready, and back
+ *   targets.c   which servers there are to try, and which is next
  *   request.c   what becomes of a request: answers, errors, deadlines
  *   wait.c      WAIT, one for all who wait
  *   subscribe.c a link that only listens
@@ -19,21 +20,26 @@ enum {
     LINK_BACKOFF_MIN_MS = 50,
     LINK_BACKOFF_MAX_MS = 2000,
     LINK_BACKOFF_SENTINEL_MAX_MS = 1000, /* a promotion should be noticed soon */
+    LINK_BACKOFF_CHOICE_MAX_MS = 500,    /* the same, where there are several servers to try */
     LINK_STABLE_MS = 5000,               /* a connection that lasted so long was a good one */
     LINK_TICK_MS = 1000,                 /* while it is up: PING if idle, ask a sentinel */
     LINK_MOVES_MAX = 3,                  /* between two good connections, without a pause */
-    LINK_NODES_MAX = 32,
+    LINK_NODES_MAX = 64,
+    LINK_NODES_EVERY_MS = 10000, /* how often a cluster is asked for its nodes while the link is up */
+    LINK_CLUSTERDOWN_MS = 1000,  /* a node that says so for longer may be the one that is cut off */
+    LINK_CHOICE_PATIENCE_MS = 250,
     LINK_LOADS_MAX = 64, /* scripts being loaded at once */
     LINK_DETAIL_MAX = WIRE_REASON_MAX + 192,
     LINK_BYTES_MAX = 64 * 1024 * 1024, /* of requests under way; beyond it -EBUSY */
     LINK_WAIT_SLICE_MS = 50,           /* WAIT holds up what is sent after it: not for long at a time */
+    LINK_DEADLINE_DIGITS = 15, /* of a script's deadline: always as many, so that it can be replaced */
 };
 
 enum link_state {
     LINK_RESTING,    /* a timer runs until the next try */
     LINK_ASKING,     /* the sentinels */
     LINK_CONNECTING, /* also looking up a name */
-    LINK_GREETING,   /* AUTH, SELECT, ROLE, PING */
+    LINK_GREETING,   /* AUTH, SELECT, CLUSTER SLOTS, ROLE, TIME, PING */
     LINK_UP,
     LINK_LEAVING, /* takes no new requests; drops the wire when the last answer is there */
     LINK_CLOSING,
@@ -42,7 +48,9 @@ enum link_state {
 enum greeting_kind {
     GREETING_AUTH,
     GREETING_SELECT,
+    GREETING_SLOTS, /* before the role, which means nothing in a cluster */
     GREETING_ROLE,
+    GREETING_TIME,
     GREETING_PING, /* always, and last: the answer to it makes the link ready */
     GREETING_COUNT,
 };
@@ -73,6 +81,7 @@ struct request {
     bool is_internal; /* the link's own: not counted */
     bool is_recalled; /* its script was loaded already */
     bool is_moved;    /* it was sent to another node already */
+    bool is_redated;  /* it was sent again because our idea of the server's time was wrong */
     size_t len;
     char command[];
 };
@@ -91,6 +100,7 @@ struct waiter {
     void *arg;
     uint64_t number;      /* of the last request before it */
     uint64_t deadline_ms; /* gives up then; the connection stays */
+    const char *mark_key; /* to be written before the WAIT; NULL: need not be, or has been */
     int err;
 };
 
@@ -111,16 +121,22 @@ struct redis_link {
     struct redis_address target;
     struct greeting greetings[GREETING_COUNT];
     size_t greetings_left;
+    uint64_t patience_ms; /* for the connection that is being made */
     uint64_t backoff_ms;
+    size_t round_left; /* servers to try before the next long pause */
     uint64_t up_since_ms;
     uint64_t heard_ms; /* the last answer */
+    int64_t clock_ms;  /* the server's clock less ours (monotonic), or a little less; of this connection */
     uint64_t jitter;
 
     struct sentinels *sentinels;
 
     struct redis_address nodes[LINK_NODES_MAX];
     size_t node_count;
-    size_t next_node;
+    size_t next_target;
+    uint64_t nodes_asked_ms;
+    uint64_t clusterdown_since_ms; /* the first CLUSTERDOWN in a row */
+    uint64_t clusterdown_heard_ms; /* the last one; 0: none on this connection */
     size_t moves;
 
     struct list by_age; /* all requests that are not finished, oldest first */
@@ -145,8 +161,8 @@ struct redis_link {
 
     bool is_told_up;
     bool is_late;        /* the oldest request was overdue when last looked at */
-    bool must_be_master; /* ask for its ROLE: sentinels say so, or READONLY was heard */
-    bool is_cluster;     /* MOVED was heard */
+    bool must_be_master; /* ask for its ROLE: there is a choice, or READONLY was heard */
+    bool is_cluster;     /* MOVED was heard, or CLUSTER SLOTS was answered */
     bool is_waiting;     /* a WAIT is under way */
     bool is_subscribed;  /* a link that only listens has told that it does */
 };
@@ -165,9 +181,24 @@ void session_fail(struct redis_link *link, const char *reason);
 void session_move(struct redis_link *link, const struct redis_address *target);
 /* This server cannot write: looks for the master when the last answer is in. */
 void session_demoted(struct redis_link *link, const char *reason);
+/* CLUSTERDOWN was heard: if that goes on, asks another node when the last answer is in. */
+void session_cluster_down(struct redis_link *link);
 /* In the turn: a wire that is being left is dropped when it is idle. */
 void session_leave_if_idle(struct redis_link *link);
 void session_drop_wire(struct redis_link *link);
+
+/* The server's clock showed `server_ms` a moment ago. */
+void session_set_clock(struct redis_link *link, uint64_t server_ms);
+
+/* targets.c */
+/* How many servers there are to try: the cluster's nodes and those of the settings, each once. */
+size_t targets_count(const struct redis_link *link);
+/* Sets link->target to the next of them in the round, another one than now if there is any. */
+void targets_next(struct redis_link *link);
+/* Takes the nodes out of an answer to CLUSTER SLOTS; an error means that there is no cluster. */
+void targets_learn(struct redis_link *link, const redisReply *reply);
+/* Whether a server must say that it is a master before it is used. */
+bool targets_need_master(const struct redis_link *link);
 
 /* request.c */
 int request_new(struct redis_link *link, size_t len, redis_reply_fn done, void *arg,

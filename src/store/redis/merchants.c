@@ -19,69 +19,39 @@ static int integer_of(const struct operation *operation, const redisReply *reply
     return 0;
 }
 
-/* MERCHANT_SET: the count first, because there is a limit; it need not be exact. */
+/* MERCHANT_SET, MERCHANT_REMOVE: merchant.lua */
 
-static void merchant_stored(void *arg, int err, const redisReply *reply)
-{
-    long long number;
-
-    if (err == 0)
-        err = integer_of(arg, reply, &number);
-    operation_finish(arg, err);
-}
-
-static int merchant_store(struct operation *operation)
-{
-    struct args args;
-
-    merchant_args(operation, &args, "HSET", 2);
-    args_add_text(&args, operation->command.merchant_set.merchant_id);
-    args_add_text(&args, operation->command.merchant_set.text);
-    return args_command(&args, operation, merchant_stored);
-}
-
-static void merchant_looked_up(void *arg, int err, const redisReply *reply)
+static void merchant_changed(void *arg, int err, const redisReply *reply)
 {
     struct operation *operation = arg;
-    long long is_known = 0;
+    long long number = 0;
 
     if (err == 0)
-        err = integer_of(operation, reply, &is_known);
-    if (err == 0 && !is_known) {
+        err = integer_of(operation, reply, &number);
+    if (err == 0 && number == 0)
+        operation->result->outcome = OUTCOME_NOT_FOUND;
+    if (err == 0 && number == 2)
         err = operation_invalid(operation, OUTCOME_CONFLICT, "there are too many merchants");
-        operation_finish(operation, err);
-        return;
-    }
-    if (err == 0)
-        err = merchant_store(operation);
-    if (err)
-        operation_finish(operation, err);
+    operation_finish(operation, err);
 }
 
-static void merchants_counted(void *arg, int err, const redisReply *reply)
+/* `text` NULL: it is removed. */
+static int merchant_change(struct operation *operation, const char *merchant_id, const char *text)
 {
-    struct operation *operation = arg;
-    long long count = 0;
     struct args args;
 
-    if (err == 0)
-        err = integer_of(operation, reply, &count);
-    if (err == 0 && count < MERCHANTS_MAX) {
-        err = merchant_store(operation);
-    } else if (err == 0) {
-        merchant_args(operation, &args, "HEXISTS", 1);
-        args_add_text(&args, operation->command.merchant_set.merchant_id);
-        err = args_command(&args, operation, merchant_looked_up);
-    }
-    if (err)
-        operation_finish(operation, err);
+    args_begin(&args, operation, operation->arena, 3);
+    args_add_text(&args, merchant_id);
+    args_add_u64(&args, MERCHANTS_MAX);
+    if (text)
+        args_add_text(&args, text);
+    return args_call(&args, operation, "merchant", merchant_changed);
 }
 
 int operation_merchant_set(struct operation *operation)
 {
     const char *text = operation->command.merchant_set.text;
     struct merchant_config config;
-    struct args args;
     char error[128] = "";
     int rc = merchant_config_parse(operation->arena, text, strlen(text), &config, error, sizeof(error));
 
@@ -89,33 +59,12 @@ int operation_merchant_set(struct operation *operation)
         rc = operation_invalid(operation, OUTCOME_INVALID, error);
         return rc ? rc : 1;
     }
-    if (rc)
-        return rc;
-    merchant_args(operation, &args, "HLEN", 0);
-    return args_command(&args, operation, merchants_counted);
-}
-
-/* MERCHANT_REMOVE */
-
-static void merchant_removed(void *arg, int err, const redisReply *reply)
-{
-    struct operation *operation = arg;
-    long long count = 0;
-
-    if (err == 0)
-        err = integer_of(operation, reply, &count);
-    if (count == 0)
-        operation->result->outcome = OUTCOME_NOT_FOUND;
-    operation_finish(operation, err);
+    return rc ? rc : merchant_change(operation, operation->command.merchant_set.merchant_id, text);
 }
 
 int operation_merchant_remove(struct operation *operation)
 {
-    struct args args;
-
-    merchant_args(operation, &args, "HDEL", 1);
-    args_add_text(&args, operation->command.merchant.merchant_id);
-    return args_command(&args, operation, merchant_removed);
+    return merchant_change(operation, operation->command.merchant.merchant_id, NULL);
 }
 
 /* MERCHANT and TIERS: one text, as stored */

@@ -387,15 +387,15 @@ int call_decode(struct operation *operation, const redisReply *reply)
     struct result *result = operation->result;
     struct call_info call;
     struct answer answer;
-    uint64_t now_ms;
 
     answer_init(&answer, reply, operation->arena);
     (void)answer_u64(&answer);
-    now_ms = answer_u64(&answer);
+    (void)answer_u64(&answer);
     call_read(&answer, &call);
     if (answer.err)
         return answer.err == -EIO ? operation_unexpected(operation) : answer.err;
-    if (call.pod[0] && call.expires_at_ms > now_ms) {
+    /* Without an end it has no claim on its pod. One whose lease has run out has it until a sweep ends it. */
+    if (call.pod[0] && call.expires_at_ms > 0) {
         result->call.call = call;
         return 0;
     }

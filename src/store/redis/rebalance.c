@@ -147,6 +147,11 @@ static void rebalance_moved(void *arg, int err, const redisReply *reply)
     struct operation *operation = arg;
     struct answer answer;
 
+    if (err == -ESTALE) {
+        /* Whoever changed the tiers moves the pods by a plan of its own. */
+        (void)bulk_done(operation);
+        return;
+    }
     if (err == 0) {
         answer_init(&answer, reply, &operation->bulk->scratch);
         while (answer_left(&answer) > 0)

@@ -52,13 +52,25 @@ static void operation_tell_ended(const struct operation *operation)
         tell_ended(operation->store, operation_ended(operation));
 }
 
+/* What was answered with an error must hold nothing. */
+static void operation_failed(const struct operation *operation)
+{
+    const struct command *command = &operation->command;
+
+    operation->store->stats.errors++;
+    if (command->type == COMMAND_ALLOCATE && operation->is_sent)
+        undo_later(operation->store, command->allocate.call_sid, command->allocate.attempt);
+    else if (command->type == COMMAND_UNDO)
+        undo_later(operation->store, command->undo.call_sid, command->undo.attempt);
+}
+
 void operation_finish(struct operation *operation, int err)
 {
     struct redis_store *store = operation->store;
 
     list_remove(&operation->link);
     if (err)
-        store->stats.errors++;
+        operation_failed(operation);
     operation_tell_ended(operation);
     bulk_free(operation->bulk);
     operation->done(operation->arg, err, err ? NULL : operation->result);
@@ -111,50 +123,95 @@ int operation_unexpected(const struct operation *operation)
     return -EIO;
 }
 
-static int operation_send(struct operation *operation);
-
 static void operation_waited(void *arg, int err, const redisReply *reply UNUSED)
 {
     operation_finish(arg, err);
 }
 
-/* The tiers may have changed under a router that has not heard of it yet. */
+/*
+ * Before an answer that its client will rely on: 0 if it comes after the wait, 1 if there is nothing to wait
+ * for, or a negative errno.
+ *
+ * A call that is not there to be released counts as released, and one that has its pod already as allocated.
+ * The step that made it so may have been another one, of any router, that no replica has yet.
+ */
+static int operation_wait(struct operation *operation)
+{
+    const struct redis_store *store = operation->store;
+    enum command_type type = operation->command.type;
+    enum outcome outcome = operation->result->outcome;
+    bool is_gone = type == COMMAND_RELEASE && outcome == OUTCOME_NOT_FOUND;
+    bool is_old = (type == COMMAND_ALLOCATE && operation->result->allocate.was_existing) ||
+                  (type == COMMAND_MOVE_CALL && !operation->result->move.was_moved);
+
+    if (outcome != OUTCOME_OK && !is_gone)
+        return 1;
+    return redis_link_wait(store->link, is_gone || is_old ? store->mark_key : NULL, operation_waited,
+                           operation);
+}
+
+static int operation_mend(struct operation *operation);
+
+/* The tiers have been read. */
 static void operation_again(void *arg, int err, const redisReply *reply)
 {
     struct operation *operation = arg;
 
     if (err == 0)
         err = tiers_take(operation->store, reply);
-    if (err == 0)
-        err = operation_send(operation);
+    if (err == 0) {
+        /* A list is of another type though the tiers are those that we knew: somebody has made it so. */
+        bool is_bad = operation->stale_err == -EBADMSG && !operation_is_behind(operation);
+
+        err = is_bad ? operation_mend(operation) : operation_send(operation);
+    }
     if (err)
         operation_finish(operation, err);
+}
+
+/*
+ * The tiers are others than those with which it was sent: a script has said so, or met a list of another
+ * type. It is sent again with those that hold now.
+ */
+static int operation_retry(struct operation *operation, int why)
+{
+    operation->stale_err = why;
+    if (operation_is_behind(operation))
+        return operation_send(operation);
+    return tiers_request(operation->store, operation_again, operation);
 }
 
 static void operation_mended(void *arg, int err, const redisReply *reply)
 {
     struct operation *operation = arg;
 
-    if (err == 0 && (reply->type != REDIS_REPLY_INTEGER || reply->integer == 0))
-        err = -EBADMSG;
-    if (err == 0) {
-        log_warn("a router that did not know the new tiers has made a pool of the wrong type; its pods come "
-                 "back with the next sweep");
+    if (err == -ESTALE && operation_may_repeat(operation)) {
+        operation->is_mended = false;
+        err = operation_retry(operation, err);
+    } else if (err == 0) {
+        if (reply->type == REDIS_REPLY_INTEGER && reply->integer > 0)
+            log_warn("a pool was of the wrong type; its pods come back with the next sweep");
         err = operation_send(operation);
     }
     if (err)
         operation_finish(operation, err);
 }
 
-/* A key is of the wrong type. First it is asked for the tiers; then, if they are as we know them, mended. */
-static int operation_retry(struct operation *operation)
+static int operation_mend(struct operation *operation)
 {
-    if (!operation->is_retry) {
-        operation->is_retry = true;
-        return tiers_request(operation->store, operation_again, operation);
-    }
     operation->is_mended = true;
     return tiers_mend(operation->store, operation_mended, operation);
+}
+
+static bool operation_may_retry(struct operation *operation, int err)
+{
+    enum command_type type = operation->command.type;
+
+    if (err == -ESTALE)
+        return operation_may_repeat(operation);
+    return err == -EBADMSG && !operation->is_mended &&
+           (type == COMMAND_ALLOCATE || type == COMMAND_MOVE_CALL || command_only_looks(type)) &&
+           operation_may_repeat(operation);
 }
 
 void operation_answered(void *arg, int err, const redisReply *reply)
@@ -162,25 +219,23 @@ void operation_answered(void *arg, int err, const redisReply *reply)
     struct operation *operation = arg;
     const struct command_spec *spec = command_spec(operation->command.type);
 
-    if (err == -EBADMSG && !operation->is_mended &&
-        (operation->command.type == COMMAND_ALLOCATE || operation->command.type == COMMAND_MOVE_CALL ||
-         command_only_looks(operation->command.type))) {
-        err = operation_retry(operation);
+    if (operation_may_retry(operation, err)) {
+        err = operation_retry(operation, err);
         if (err == 0)
             return;
     }
     if (err == 0)
         err = spec->decode(operation, reply);
-    if (err == 0 && spec->waits && operation->store->waits_for_replicas &&
-        operation->result->outcome == OUTCOME_OK) {
-        err = redis_link_wait(operation->store->link, operation_waited, operation);
+    if (err == 0 && spec->waits && operation->store->waits_for_replicas) {
+        err = operation_wait(operation);
         if (err == 0)
             return;
+        err = err > 0 ? 0 : err;
     }
     operation_finish(operation, err);
 }
 
-static int operation_send(struct operation *operation)
+int operation_send(struct operation *operation)
 {
     const struct command_spec *spec = command_spec(operation->command.type);
     struct args args;
@@ -309,12 +364,14 @@ static void redis_stats(const struct store *store, struct store_stats *ret_stats
 
 static void redis_free(struct redis_store *store)
 {
+    undo_release(store);
     refusals_release(&store->refusals);
     tier_cache_free(store->tiers);
     tier_cache_free(store->seed);
     free(store->bad_tiers);
     free(store->prefix);
     free(store->key);
+    free(store->mark_key);
     free(store->channel);
     free(store);
 }
@@ -345,11 +402,13 @@ static void redis_close_now(struct redis_store *store)
     if (store->is_link_closed)
         return;
     store->is_link_closed = true;
-    store->open_handles += 4;
+    store->open_handles += 6;
     redis_listen(&store->store, false);
     uv_close((uv_handle_t *)&store->refresh, redis_handle_closed);
     uv_close((uv_handle_t *)&store->defer, redis_handle_closed);
     uv_close((uv_handle_t *)&store->hearing, redis_handle_closed);
+    uv_close((uv_handle_t *)&store->mail.timer, redis_handle_closed);
+    uv_close((uv_handle_t *)&store->undo.timer, redis_handle_closed);
     redis_link_close(store->link, redis_link_closed, store);
 }
 
@@ -371,9 +430,16 @@ static void redis_on_ended(struct store *store, call_ended_fn fn, void *arg)
     redis_of(store)->on_ended_arg = arg;
 }
 
+static void redis_on_over(struct store *store, call_over_fn fn, void *arg)
+{
+    redis_of(store)->on_over = fn;
+    redis_of(store)->on_over_arg = arg;
+}
+
 static const struct store_ops redis_ops = {
     .execute = redis_execute,
     .on_ended = redis_on_ended,
+    .on_over = redis_on_over,
     .health = redis_health,
     .stats = redis_stats,
     .close = redis_close,
@@ -383,9 +449,13 @@ static const struct store_ops redis_ops = {
 
 static void redis_changed(void *arg, bool is_up)
 {
-    hearing_changed(arg, is_up);
+    struct redis_store *store = arg;
+
+    hearing_changed(store, is_up);
+    if (is_up && store->tiers && store->store.on_back)
+        store->store.on_back(store->store.on_back_arg);
     if (is_up)
-        tiers_load(arg);
+        tiers_load(store);
 }
 
 static void redis_init_lives(struct redis_store *store)
@@ -396,7 +466,8 @@ static void redis_init_lives(struct redis_store *store)
 
     snprintf(store->first_lease, sizeof(store->first_lease), "%llu", lease_ms);
     snprintf(store->first_lease_life, sizeof(store->first_lease_life), "%llu", lease_ms + REDIS_GRACE_MS);
-    snprintf(store->first_record_life, sizeof(store->first_record_life), "%llu", record_ms + REDIS_GRACE_MS);
+    snprintf(store->first_record_life, sizeof(store->first_record_life), "%llu",
+             record_ms + REDIS_RECORD_GRACE_MS);
 }
 
 static int redis_init(struct redis_store *store, const struct redis_settings *settings)
@@ -419,10 +490,12 @@ static int redis_init(struct redis_store *store, const struct redis_settings *se
     refusals_init(&store->refusals);
     store->prefix = strdup(settings->key_prefix);
     store->key = malloc(size);
+    store->mark_key = malloc(size);
     store->channel = malloc(size);
-    if (!store->prefix || !store->key || !store->channel)
+    if (!store->prefix || !store->key || !store->mark_key || !store->channel)
         return -ENOMEM;
     snprintf(store->key, size, "%scalls:active", settings->key_prefix);
+    snprintf(store->mark_key, size, "%swaited", settings->key_prefix);
     snprintf(store->channel, size, "%sevents", settings->key_prefix);
     return tier_cache_new(text, text ? strlen(text) : 0, &store->seed, error, sizeof(error));
 }
@@ -450,6 +523,8 @@ int redis_open(uv_loop_t *loop, const struct redis_settings *settings, struct st
     uv_timer_init(loop, &store->refresh);
     uv_timer_init(loop, &store->defer);
     hearing_start(store, loop);
+    mail_start(store, loop);
+    undo_start(store, loop);
     store->refresh.data = store;
     store->defer.data = store;
     uv_timer_start(&store->refresh, tiers_refresh, store->tier_refresh_ms, store->tier_refresh_ms);

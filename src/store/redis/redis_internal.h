@@ -24,16 +24,20 @@ enum {
     REDIS_QUERY_LOOK = 5000,     /* names that one page may look at before it gives a cursor */
     REDIS_PODS_MAX = 1000000,    /* of a bulk operation: beyond it something is wrong */
     REDIS_BULK_ARENA_MAX = 256 * 1024 * 1024,
-    REDIS_GRACE_MS =
-        60000, /* GRACE of lib/calls.lua: a key outlives its lease, so that its end can be told */
+    /* How much longer than its lease the key of a lease lives, and a call's record: see lib/lease.lua. */
+    REDIS_GRACE_MS = 60 * 1000,
+    REDIS_RECORD_GRACE_MS = 24 * 3600 * 1000,
     REDIS_NUMBER_MAX = 24,
+    REDIS_VERSION_LEN = 40, /* of the tiers: a SHA-1, as scripts/redis/tiers.lua makes it */
+    REDIS_STALE_TRIES = 16, /* of one step, each with the tiers read anew */
 };
 
-/* The tiers as the scripts want them. Immutable but for its count of owners. */
+/* The tiers as the scripts want them. Immutable but for its count of owners and for the version. */
 struct tier_cache {
     unsigned refs;
     struct tier_config *config;
-    struct slice tiers;        /* ARGV[2]: "\nNAME MAX TARGET\n…" in the order of filling */
+    char *version;             /* of the stored text that was read last; where `tiers` begins */
+    struct slice tiers;        /* ARGV[2]: "VERSION\nNAME MAX TARGET\n…" in the order of filling */
     struct slice default_tier; /* ARGV[3] */
     struct slice merchants;    /* what a merchant's configuration is resolved with, as JSON */
     struct slice *chain;       /* pairs of tier and MAX */
@@ -45,7 +49,8 @@ struct redis_store {
     struct store store;
     struct redis_link *link;
     char *prefix;
-    char *key; /* calls:active, which says where in a cluster everything is */
+    char *key;      /* calls:active, which says where in a cluster everything is */
+    char *mark_key; /* of redis_link_wait */
     struct core_settings core;
     uint64_t call_info_ttl_ms;
     uint64_t tier_refresh_ms;
@@ -79,6 +84,25 @@ struct redis_store {
     struct list allocates;
     struct list deferred; /* answered without asking Redis, but not inside the call */
     uv_timer_t defer;
+
+    /* mail.c */
+    struct {
+        uv_timer_t timer;
+        char carrier[CARRIER_MAX + 1];
+        uint64_t read;                /* notes that were read, and not yet taken out */
+        char first[CALL_SID_MAX + 1]; /* of these */
+        uint64_t looks_left;          /* unless the carrier says something */
+        bool is_asking;
+    } mail;
+    call_over_fn on_over;
+    void *on_over_arg;
+    /* undo.c */
+    struct {
+        uv_timer_t timer;
+        struct list waiting;
+        size_t count; /* with those that are being asked for */
+        bool is_asking;
+    } undo;
 
     char *channel;
     struct redis_link *events; /* listens to the channel while somebody wants to hear; else NULL */
@@ -116,6 +140,15 @@ struct bulk {
     void (*plan_free)(void *plan);
 };
 
+/* What scripts are called with. */
+struct args {
+    struct slice *items;
+    size_t count;
+    size_t room;
+    struct arena *arena;
+    bool failed;
+};
+
 struct operation {
     struct list link;
     struct list turn; /* in releases or allocates of the store until it is sent */
@@ -129,7 +162,14 @@ struct operation {
     size_t at;
     uint64_t fence;          /* of the leader that started it; 0: none */
     struct ended_array lost; /* calls that ended on the way and are not in the result */
-    bool is_retry;
+    bool is_sent;            /* by turn.c */
+    bool is_detailed;        /* by turn.c: a release of a batch in which one has more to say than a name */
+    /* What was sent last, in case that the tiers are others by now. */
+    struct args sent;
+    redis_reply_fn sent_done;
+    char sent_version[REDIS_VERSION_LEN]; /* of the tiers */
+    unsigned stale_tries;
+    int stale_err; /* why the tiers are being read */
     bool is_mended;
     struct bulk *bulk;
 };
@@ -150,6 +190,8 @@ int operation_unexpected(const struct operation *operation);
 
 /* With the answer to its script. */
 void operation_answered(void *arg, int err, const redisReply *reply);
+/* Its script, with the tiers as they are known now. */
+int operation_send(struct operation *operation) MUST_CHECK;
 
 /* One of what store->open_handles counts is gone. */
 void redis_closed_one(struct redis_store *store);
@@ -164,6 +206,17 @@ void hearing_changed(struct redis_store *store, bool is_up);
 /* To be called before it counts: sets must_forgive if nobody could be heard for a while. */
 void hearing_notice_gap(struct redis_store *store);
 
+/* mail.c */
+void mail_start(struct redis_store *store, uv_loop_t *loop);
+/* This router carries something (`carrier` is its name; NULL: it does not): looks for notes from now on. */
+void mail_expect(struct redis_store *store, const char *carrier);
+
+/* undo.c */
+void undo_start(struct redis_store *store, uv_loop_t *loop);
+/* To be called when an allocation fails that may have been carried out. Copies the name. */
+void undo_later(struct redis_store *store, const char *call_sid, uint64_t attempt);
+void undo_release(struct redis_store *store);
+
 /* turn.c */
 bool turn_takes(enum command_type type);
 /* Waits for the end of the turn. */
@@ -172,14 +225,6 @@ void turn_add(struct operation *operation);
 void turn_send(void *arg);
 
 /* args.c */
-struct args {
-    struct slice *items;
-    size_t count;
-    size_t room;
-    struct arena *arena;
-    bool failed;
-};
-
 /* With what every script wants in front: the prefix, the tiers and the default tier. */
 void args_init(struct args *args, struct arena *arena, size_t room);
 void args_begin(struct args *args, const struct operation *operation, struct arena *arena, size_t room);
@@ -193,8 +238,18 @@ void args_begin_with(struct args *args, const struct redis_store *store, const s
 void args_add(struct args *args, struct slice item);
 void args_add_text(struct args *args, const char *text);
 void args_add_u64(struct args *args, uint64_t number);
+/*
+ * If the tiers turn out to be others by now, they are read and the script is called again with them; `done`
+ * gets the last answer. Not for scripts whose other arguments follow from the tiers: see there.
+ */
 int args_call(const struct args *args, struct operation *operation, const char *script,
               redis_reply_fn done) MUST_CHECK;
+/* May this step be tried once more? Counts it. */
+bool operation_may_repeat(struct operation *operation);
+/* Notes with which tiers the operation is being sent. */
+void operation_note_version(struct operation *operation);
+/* Are the tiers that we know now others than those with which it was sent? */
+bool operation_is_behind(const struct operation *operation);
 /* One observation, as seen.lua wants it. */
 void args_add_seen(struct args *args, const struct pod_seen *seen);
 int args_command(const struct args *args, struct operation *operation, redis_reply_fn done) MUST_CHECK;
@@ -208,6 +263,7 @@ int tier_cache_new(const char *text, size_t len, struct tier_cache **ret_cache, 
 /* One more owner, who frees it too. */
 struct tier_cache *tier_cache_ref(struct tier_cache *cache);
 struct tier_cache *tier_cache_free(struct tier_cache *cache);
+void tier_cache_set_version(struct tier_cache *cache, const char *version);
 /* Asks for the stored text, after storing the seed if there is none. */
 int tiers_request(struct redis_store *store, redis_reply_fn done, void *arg) MUST_CHECK;
 /* Lists of the wrong type, though the tiers have just been read: has them forgotten; answers how many. */
@@ -219,6 +275,9 @@ void tiers_replace(struct redis_store *store, struct tier_cache *cache);
 void tiers_load(struct redis_store *store);
 void tiers_refresh(uv_timer_t *timer);
 
+/* tiers_set.c */
+void tiers_stored(void *arg, int err, const redisReply *reply);
+
 /* commands.c, queries.c: one script each. Encode: 0, 1 if the result is there already, or a negative errno;
  * of a command that turn.c takes only what is its own.
  */
@@ -226,7 +285,7 @@ struct command_spec {
     const char *script;
     int (*encode)(struct operation *operation, struct args *args);
     int (*decode)(struct operation *operation, const redisReply *reply);
-    bool waits; /* for replicas */
+    bool waits; /* for replicas, before a success and before the 404 of a release */
 };
 
 const struct command_spec *command_spec(enum command_type type);

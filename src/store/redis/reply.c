@@ -11,6 +11,7 @@ static const struct {
     {"ASK", -EAGAIN},     {"CLUSTERDOWN", -EAGAIN}, {"MOVED", -EAGAIN},      {"READONLY", -EROFS},
     {"OOM", -ENOSPC},     {"MISCONF", -ENOSPC},     {"NOAUTH", -EACCES},     {"WRONGPASS", -EACCES},
     {"NOPERM", -EACCES},  {"WRONGTYPE", -EBADMSG},  {"FENCED", -ECANCELED},  {"LATE", -ETIMEDOUT},
+    {"STALE", -ESTALE},
 };
 
 bool reply_has_code(const char *text, const char *code)
@@ -52,6 +53,42 @@ int reply_errno(const char *text)
     if (!err && strncmp(text, "ERR Error running script", 24) == 0)
         err = reply_script_errno(text);
     return err ? err : -EIO;
+}
+
+bool reply_late_at(const char *text, uint64_t *ret_server_ms)
+{
+    const char *number = text + strlen("LATE ");
+    unsigned long long server_ms;
+    char *end;
+
+    if (!reply_has_code(text, "LATE") || text[strlen("LATE")] == '\0' || *number < '0' || *number > '9')
+        return false;
+    errno = 0;
+    server_ms = strtoull(number, &end, 10);
+    if (errno || *end != ':')
+        return false;
+    *ret_server_ms = server_ms;
+    return true;
+}
+
+bool reply_time(const redisReply *reply, uint64_t *ret_server_ms)
+{
+    unsigned long long parts[2];
+
+    if (reply->type != REDIS_REPLY_ARRAY || reply->elements != ARRAY_LEN(parts))
+        return false;
+    for (size_t i = 0; i < ARRAY_LEN(parts); i++) {
+        const redisReply *part = reply->element[i];
+        char *end;
+
+        if (part->type != REDIS_REPLY_STRING || part->len == 0 || part->len > 12)
+            return false;
+        parts[i] = strtoull(part->str, &end, 10);
+        if (*end != '\0')
+            return false;
+    }
+    *ret_server_ms = parts[0] * 1000 + parts[1] / 1000;
+    return true;
 }
 
 bool address_equals(const struct redis_address *a, const struct redis_address *b)
@@ -116,7 +153,8 @@ static size_t nodes_add(const redisReply *node, const char *asked, struct redis_
         return count;
     if (node->element[0]->type == REDIS_REPLY_STRING && node->element[0]->len > 0)
         host = (struct slice){node->element[0]->str, node->element[0]->len};
-    if (!address_set(&address, host, node->element[1]->integer))
+    /* "?": it has no name, where names are what it should announce. */
+    if (slice_equals(host, "?") || !address_set(&address, host, node->element[1]->integer))
         return count;
     for (size_t i = 0; i < count; i++) {
         if (address_equals(&nodes[i], &address))

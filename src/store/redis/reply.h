@@ -14,6 +14,14 @@ enum { ADDRESS_TEXT_MAX = sizeof(((struct redis_address *)0)->host) + 8 };
  */
 int reply_errno(const char *text);
 
+/*
+ * "LATE 1770544800000: …", of our own scripts: what time it is at the server. False: not such a text.
+ */
+bool reply_late_at(const char *text, uint64_t *ret_server_ms);
+
+/* The answer to TIME, in milliseconds. False: it is none. */
+bool reply_time(const redisReply *reply, uint64_t *ret_server_ms);
+
 /* The text begins with this code, as a whole word. */
 bool reply_has_code(const char *text, const char *code);
 

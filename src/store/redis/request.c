@@ -110,10 +110,29 @@ static int request_load_script(struct redis_link *link, const struct redis_scrip
     return rc;
 }
 
+/*
+ * By the clock of the server that it is sent to, which is another one after MOVED. The argument is the last
+ * of the command: its digits, and two bytes that end it.
+ */
+static void request_set_deadline(struct request *request)
+{
+    int64_t deadline_ms = (int64_t)request->deadline_ms + request->link->clock_ms;
+    uint64_t left = deadline_ms > 0 ? (uint64_t)deadline_ms : 0;
+    char *end = request->command + request->len - 2;
+
+    if (!request->script || !request->script->has_deadline)
+        return;
+    for (unsigned i = 1; i <= LINK_DEADLINE_DIGITS; i++, left /= 10)
+        end[-(ptrdiff_t)i] = (char)('0' + left % 10);
+}
+
 static int request_place_on_wire(struct request *request)
 {
     struct redis_link *link = request->link;
-    int rc = link->wire ? wire_send(link->wire, request->command, request->len, &request->wire) : -ENOTCONN;
+    int rc;
+
+    request_set_deadline(request);
+    rc = link->wire ? wire_send(link->wire, request->command, request->len, &request->wire) : -ENOTCONN;
 
     if (rc == 0)
         request->place = REQUEST_ON_WIRE;
@@ -135,6 +154,24 @@ static bool request_recall(struct request *request)
     if (rc)
         request_finish(request, rc == -ENOTCONN ? -ENOTCONN : -EIO);
     return true;
+}
+
+/*
+ * True: it is under way again. Nothing was changed, and we still wait for the answer: the server's clock has
+ * jumped.
+ */
+static bool request_redate(struct request *request, const char *text)
+{
+    struct redis_link *link = request->link;
+    uint64_t server_ms;
+
+    if (!reply_late_at(text, &server_ms))
+        return false;
+    session_set_clock(link, server_ms);
+    if (request->is_redated || request->deadline_ms <= uv_now(link->loop))
+        return false;
+    request->is_redated = true;
+    return request_place_on_wire(request) == 0;
 }
 
 /* True: it waits for the node that has the slot. */
@@ -159,9 +196,13 @@ int request_report(struct redis_link *link, const char *text)
 {
     int err = reply_errno(text);
 
-    request_log_error(link, text);
+    /* STALE is nobody's fault: it is asked again with the tiers as they are now. */
+    if (err != -ESTALE)
+        request_log_error(link, text);
     if (err == -EROFS)
         session_demoted(link, text);
+    if (reply_has_code(text, "CLUSTERDOWN"))
+        session_cluster_down(link);
     return err;
 }
 
@@ -201,7 +242,7 @@ static void request_replied(struct wire_request *wire_request, int err, const re
     }
     if (reply_has_code(reply->str, "NOSCRIPT") && request_recall(request))
         return;
-    if (request_follow(request, reply->str))
+    if (request_follow(request, reply->str) || request_redate(request, reply->str))
         return;
     request_answer(request, request_error(request, reply->str), NULL);
 }

@@ -10,7 +10,8 @@ struct redis_script {
     const char *name;
     const char *text;
     size_t text_len;
-    char sha[41]; /* of the text, in hex: what EVALSHA wants */
+    char sha[41];      /* of the text, in hex: what EVALSHA wants */
+    bool has_deadline; /* it changes something, and its last argument says until when it may */
 };
 
 /* The script of scripts/redis/NAME.lua; an unknown name is our mistake. */

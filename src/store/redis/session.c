@@ -50,31 +50,60 @@ static void session_pause_over(uv_timer_t *timer)
     session_begin(timer->data);
 }
 
-static void session_rest(struct redis_link *link)
+/* With jitter: between half of it and all. */
+static void session_pause(struct redis_link *link, uint64_t pause_ms)
 {
-    uint64_t max_ms = link->sentinels ? LINK_BACKOFF_SENTINEL_MAX_MS : LINK_BACKOFF_MAX_MS;
-    uint64_t half_ms;
+    uint64_t half_ms = pause_ms / 2;
 
-    link->backoff_ms = link->backoff_ms ? link->backoff_ms * 2 : LINK_BACKOFF_MIN_MS;
-    link->backoff_ms = min_u64(link->backoff_ms, max_ms);
-    half_ms = link->backoff_ms / 2;
     link->state = LINK_RESTING;
     uv_timer_start(&link->phase, session_pause_over, half_ms + session_random(link) % (half_ms + 1), 0);
 }
 
-/* After a connection could not be made: in a cluster another node may know better. */
-static void session_next_target(struct redis_link *link)
+static bool session_has_choice(const struct redis_link *link)
+{
+    return !link->sentinels && targets_count(link) > 1;
+}
+
+static void session_rest(struct redis_link *link)
+{
+    uint64_t max_ms = link->sentinels ? LINK_BACKOFF_SENTINEL_MAX_MS : LINK_BACKOFF_MAX_MS;
+
+    if (session_has_choice(link))
+        max_ms = LINK_BACKOFF_CHOICE_MAX_MS;
+    link->backoff_ms = link->backoff_ms ? link->backoff_ms * 2 : LINK_BACKOFF_MIN_MS;
+    link->backoff_ms = min_u64(link->backoff_ms, max_ms);
+    session_pause(link, link->backoff_ms);
+}
+
+/* Several servers that are dead in a row are passed quickly: the long pause is one for all of them. */
+static void session_rest_in_round(struct redis_link *link)
+{
+    if (!session_has_choice(link)) {
+        session_rest(link);
+    } else if (link->round_left > 0) {
+        link->round_left--;
+        session_pause(link, LINK_BACKOFF_MIN_MS);
+    } else {
+        link->round_left = targets_count(link) - 1;
+        session_rest(link);
+    }
+}
+
+/*
+ * Where to go from a connection that failed. One that was good for a while may be so again; else another
+ * server may know better, in a cluster each of them.
+ */
+static void session_next_target(struct redis_link *link, bool was_up, bool was_stable)
 {
     if (link->sentinels) {
-        sentinels_distrust(link->sentinels);
-    } else if (link->node_count > 0) {
-        /* All that are known, and the one that was configured. */
-        link->next_node = (link->next_node + 1) % (link->node_count + 1);
-        link->target =
-            link->next_node < link->node_count ? link->nodes[link->next_node] : link->settings.server;
-    } else {
-        link->target = link->settings.server;
+        if (!was_up)
+            sentinels_distrust(link->sentinels);
+    } else if (!was_stable) {
+        targets_next(link);
     }
+    /* The nodes did not send the link back and forth: one of them is away. */
+    if (!was_up || was_stable)
+        link->moves = 0;
 }
 
 static void session_set_detail(struct redis_link *link, const char *reason)
@@ -86,18 +115,16 @@ static void session_set_detail(struct redis_link *link, const char *reason)
 void session_fail(struct redis_link *link, const char *reason)
 {
     bool was_up = link->state == LINK_UP || link->state == LINK_LEAVING;
+    bool was_stable = was_up && uv_now(link->loop) - link->up_since_ms >= LINK_STABLE_MS;
 
     assert(link->state != LINK_CLOSING);
     link->failures++;
     session_log_down(link, reason, was_up);
     session_set_detail(link, reason);
-    if (was_up && uv_now(link->loop) - link->up_since_ms >= LINK_STABLE_MS) {
+    if (was_stable)
         link->backoff_ms = 0;
-        link->moves = 0;
-    }
-    if (!was_up)
-        session_next_target(link);
-    session_rest(link);
+    session_next_target(link, was_up, was_stable);
+    session_rest_in_round(link);
     session_drop_wire(link);
     requests_fail_parked(link);
     link_wake(link);
@@ -135,6 +162,24 @@ void session_demoted(struct redis_link *link, const char *reason)
     session_leave(link);
 }
 
+void session_cluster_down(struct redis_link *link)
+{
+    uint64_t now_ms = uv_now(link->loop);
+
+    if (!link->clusterdown_heard_ms || now_ms - link->clusterdown_heard_ms > LINK_STABLE_MS)
+        link->clusterdown_since_ms = now_ms;
+    link->clusterdown_heard_ms = now_ms;
+    if (link->state != LINK_UP || !session_has_choice(link) ||
+        now_ms - link->clusterdown_since_ms < LINK_CLUSTERDOWN_MS)
+        return;
+    /* All nodes say so until a replica is promoted; one that is cut off from the others does not stop. */
+    log_warn("this node says that the cluster is down; asking another one");
+    session_set_detail(link, "the cluster is down");
+    link->failures++;
+    targets_next(link);
+    session_leave(link);
+}
+
 void session_leave_if_idle(struct redis_link *link)
 {
     bool is_move = !list_is_empty(&link->parked);
@@ -161,9 +206,17 @@ void session_leave_if_idle(struct redis_link *link)
     requests_fail_parked(link);
 }
 
+/* From when the answer is looked at, so that a script's deadline may come too early, but never too late. */
+void session_set_clock(struct redis_link *link, uint64_t server_ms)
+{
+    link->clock_ms = (int64_t)server_ms - (int64_t)(uv_hrtime() / 1000000);
+}
+
 static bool session_may_be_unknown(const struct greeting *greeting, const char *text)
 {
-    return (greeting->kind == GREETING_ROLE || greeting->kind == GREETING_PING) &&
+    if (greeting->kind == GREETING_SLOTS)
+        return true;
+    return greeting->kind != GREETING_AUTH && greeting->kind != GREETING_SELECT &&
            reply_has_code(text, "NOPERM");
 }
 
@@ -193,38 +246,53 @@ static bool role_is_master(const redisReply *reply)
 
 static void session_nodes_answered(void *arg, int err, const redisReply *reply)
 {
-    struct redis_link *link = arg;
-
     if (err == 0)
-        link->node_count = reply_cluster_nodes(reply, link->target.host, link->nodes, LINK_NODES_MAX);
-    link->next_node = 0;
+        targets_learn(arg, reply);
 }
 
-static void session_pinged(void *arg UNUSED, int err UNUSED, const redisReply *reply UNUSED)
+/* Nodes are replaced in the course of time, and a good connection may last for months. */
+static void session_refresh_nodes(struct redis_link *link)
 {
-    /* Any answer says that it lives; without one the deadline does its work. */
+    const struct slice slots[] = {SLICE("CLUSTER"), SLICE("SLOTS")};
+
+    if (link->node_count == 0 || uv_now(link->loop) - link->nodes_asked_ms < LINK_NODES_EVERY_MS)
+        return;
+    link->nodes_asked_ms = uv_now(link->loop);
+    if (request_internal(link, slots, ARRAY_LEN(slots), session_nodes_answered, link))
+        log_debug("no memory to ask for the nodes of the cluster");
+}
+
+/* Any answer says that it lives; without one the deadline does its work. */
+static void session_told_time(void *arg, int err, const redisReply *reply)
+{
+    uint64_t server_ms;
+
+    if (err == 0 && reply_time(reply, &server_ms))
+        session_set_clock(arg, server_ms);
 }
 
 static void session_tick(uv_timer_t *timer)
 {
     struct redis_link *link = timer->data;
-    const struct slice ping[] = {SLICE("PING")};
+    const struct slice time[] = {SLICE("TIME")};
 
+    if (!link->settings.channel)
+        session_refresh_nodes(link);
     if (link->settings.channel)
         subscription_tick(link);
-    else if (wire_is_idle(link->wire) && uv_now(link->loop) - link->heard_ms >= LINK_TICK_MS &&
-             request_internal(link, ping, 1, session_pinged, link))
-        log_debug("no memory for a PING");
+    else if (request_internal(link, time, 1, session_told_time, link))
+        log_debug("no memory to ask for the server's time");
     if (link->sentinels && !sentinels_is_asking(link->sentinels))
         sentinels_ask(link->sentinels);
 }
 
 static void session_up(struct redis_link *link)
 {
-    const struct slice slots[] = {SLICE("CLUSTER"), SLICE("SLOTS")};
     char text[ADDRESS_TEXT_MAX];
 
     link->state = LINK_UP;
+    link->round_left = 0;
+    link->clusterdown_heard_ms = 0;
     link->up_since_ms = uv_now(link->loop);
     link->heard_ms = link->up_since_ms;
     link->detail[0] = '\0';
@@ -237,9 +305,6 @@ static void session_up(struct redis_link *link)
     requests_resend_parked(link);
     if (link->settings.channel)
         subscription_start(link);
-    else if (link->is_cluster &&
-             request_internal(link, slots, ARRAY_LEN(slots), session_nodes_answered, link))
-        log_debug("no memory to ask for the nodes of the cluster");
     link_wake(link);
 }
 
@@ -249,22 +314,34 @@ static void session_greeted(struct wire_request *request, int err, const redisRe
     struct redis_link *link = greeting->link;
     char where[ADDRESS_TEXT_MAX];
     char reason[LINK_DETAIL_MAX];
+    uint64_t server_ms;
 
     /* When the wire is lost or dropped, whoever does it says so. */
     if (err)
         return;
+    if (greeting->kind == GREETING_SLOTS)
+        targets_learn(link, reply);
     if (reply->type == REDIS_REPLY_ERROR && !session_may_be_unknown(greeting, reply->str)) {
         session_refused(link, greeting->kind, reply->str);
         return;
     }
-    if (greeting->kind == GREETING_ROLE && reply->type != REDIS_REPLY_ERROR) {
+    /* In a cluster a replica is as good as any: it names the owner of the slot. */
+    if (greeting->kind == GREETING_ROLE && reply->type != REDIS_REPLY_ERROR && !link->is_cluster) {
         if (!role_is_master(reply)) {
             snprintf(reason, sizeof(reason), "%s is not a master",
                      address_text(&link->target, where, sizeof(where)));
             session_fail(link, reason);
             return;
         }
-        link->must_be_master = link->sentinels != NULL;
+        link->must_be_master = targets_need_master(link);
+    }
+    /* Without the right to ask for it, the first script that comes too late says what time it is. */
+    if (greeting->kind == GREETING_TIME && reply->type != REDIS_REPLY_ERROR) {
+        if (!reply_time(reply, &server_ms)) {
+            session_fail(link, "no answer to TIME that can be read");
+            return;
+        }
+        session_set_clock(link, server_ms);
     }
     if (--link->greetings_left == 0)
         session_up(link);
@@ -296,7 +373,9 @@ static int session_greet_all(struct redis_link *link)
     const struct redis_link_settings *settings = &link->settings;
     const struct slice user_auth[] = {SLICE("AUTH"), slice_of(settings->user), slice_of(settings->password)};
     const struct slice auth[] = {SLICE("AUTH"), slice_of(settings->password)};
+    const struct slice slots[] = {SLICE("CLUSTER"), SLICE("SLOTS")};
     const struct slice role[] = {SLICE("ROLE")};
+    const struct slice time[] = {SLICE("TIME")};
     const struct slice ping[] = {SLICE("PING")};
     char number[16];
     int rc = 0;
@@ -312,8 +391,12 @@ static int session_greet_all(struct redis_link *link)
         database[1].len = (size_t)snprintf(number, sizeof(number), "%d", settings->database);
         rc = session_greet(link, GREETING_SELECT, database, ARRAY_LEN(database));
     }
+    if (rc == 0 && !link->sentinels)
+        rc = session_greet(link, GREETING_SLOTS, slots, ARRAY_LEN(slots));
     if (rc == 0 && link->must_be_master)
         rc = session_greet(link, GREETING_ROLE, role, ARRAY_LEN(role));
+    if (rc == 0 && !settings->channel)
+        rc = session_greet(link, GREETING_TIME, time, ARRAY_LEN(time));
     if (rc == 0)
         rc = session_greet(link, GREETING_PING, ping, ARRAY_LEN(ping));
     return rc;
@@ -324,7 +407,7 @@ static void session_wire_opened(void *arg)
     struct redis_link *link = arg;
 
     link->state = LINK_GREETING;
-    uv_timer_start(&link->phase, session_timed_out, link->settings.timeout_ms, 0);
+    uv_timer_start(&link->phase, session_timed_out, link->patience_ms, 0);
     if (session_greet_all(link))
         session_fail(link, "no memory");
 }
@@ -355,14 +438,26 @@ static void session_timed_out(uv_timer_t *timer)
 
     /* One lookup at a time: they share libuv's few threads with others. */
     if (wire_is_resolving(link->wire)) {
-        uv_timer_start(timer, session_timed_out, link->settings.timeout_ms, 0);
+        uv_timer_start(timer, session_timed_out, link->patience_ms, 0);
         return;
     }
     snprintf(reason, sizeof(reason), "%s: no %s within %llu ms",
              address_text(&link->target, where, sizeof(where)),
-             link->state == LINK_CONNECTING ? "connection" : "answer",
-             (unsigned long long)link->settings.timeout_ms);
+             link->state == LINK_CONNECTING ? "connection" : "answer", (unsigned long long)link->patience_ms);
     session_fail(link, reason);
+}
+
+/*
+ * A server that does not even refuse costs all of it, each time that MOVED names it: where there are others
+ * they are tried earlier. Now and then it gets all the time, for the case that every server needs it.
+ */
+static uint64_t session_patience(struct redis_link *link)
+{
+    uint64_t all_ms = link->settings.timeout_ms;
+
+    if (!session_has_choice(link) || session_random(link) % 16 == 0)
+        return all_ms;
+    return max_u64(all_ms / 4, min_u64(all_ms, LINK_CHOICE_PATIENCE_MS));
 }
 
 static void session_connect(struct redis_link *link)
@@ -373,7 +468,8 @@ static void session_connect(struct redis_link *link)
 
     assert(!link->wire);
     link->state = LINK_CONNECTING;
-    uv_timer_start(&link->phase, session_timed_out, link->settings.timeout_ms, 0);
+    link->patience_ms = session_patience(link);
+    uv_timer_start(&link->phase, session_timed_out, link->patience_ms, 0);
     if (wire_open(link->loop, &link->target, link->tries++, &hooks, &link->wire)) {
         session_fail(link, "no memory");
         return;

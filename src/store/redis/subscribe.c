@@ -1,6 +1,22 @@
 #include "store/redis/link_internal.h"
 
 #include "base/log.h"
+#include "store/redis/reply.h"
+
+/* Puts the server in front, and keeps the others for when it dies. */
+static void settings_begin_with(struct redis_link_settings *settings, const struct redis_address *server)
+{
+    size_t at = 0;
+
+    while (at < settings->server_count && !address_equals(&settings->servers[at], server))
+        at++;
+    if (at == REDIS_SERVERS_MAX)
+        at--;
+    else if (at == settings->server_count)
+        settings->server_count++;
+    settings->servers[at] = settings->servers[0];
+    settings->servers[0] = *server;
+}
 
 int redis_link_subscribe(const struct redis_link *link, const char *channel, redis_message_fn on_message,
                          void *arg, struct redis_link **ret_link)
@@ -15,12 +31,13 @@ int redis_link_subscribe(const struct redis_link *link, const char *channel, red
     settings.on_message = on_message;
     settings.on_message_arg = arg;
     /* In a cluster every node hears what is published on any, so that it may be the one that is at hand. */
-    settings.server = link->target;
+    settings_begin_with(&settings, &link->target);
     rc = redis_link_new(link->loop, &settings, ret_link);
     if (rc)
         return rc;
     memcpy((*ret_link)->nodes, link->nodes, sizeof(link->nodes));
     (*ret_link)->node_count = link->node_count;
+    (*ret_link)->is_cluster = link->is_cluster;
     return 0;
 }
 

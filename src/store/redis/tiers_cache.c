@@ -17,6 +17,8 @@ static uint32_t tier_max(const struct tier *tier)
 
 static void write_tiers(struct strbuf *buf, const struct tier_config *config)
 {
+    for (size_t i = 0; i < REDIS_VERSION_LEN; i++)
+        strbuf_append_char(buf, '-'); /* the version is not known yet */
     strbuf_append_char(buf, '\n');
     for (size_t i = 0; i < config->tier_count; i++) {
         const struct tier *tier = &config->tiers[config->fill_order[i]];
@@ -101,6 +103,7 @@ int tier_cache_new(const char *text, size_t len, struct tier_cache **ret_cache, 
         return -ENOMEM;
     }
     cache->tiers = strbuf_slice(&tiers);
+    cache->version = tiers.data;
     cache->merchants = strbuf_slice(&merchants);
     cache->default_tier = slice_of(cache->config->tiers[cache->config->default_tier].name);
     *ret_cache = cache;
@@ -121,6 +124,11 @@ struct tier_cache *tier_cache_free(struct tier_cache *cache)
     arena_release(&cache->arena);
     free(cache);
     return NULL;
+}
+
+void tier_cache_set_version(struct tier_cache *cache, const char *version)
+{
+    memcpy(cache->version, version, REDIS_VERSION_LEN);
 }
 
 int tiers_request(struct redis_store *store, redis_reply_fn done, void *arg)
@@ -156,6 +164,14 @@ void tiers_replace(struct redis_store *store, struct tier_cache *cache)
     store->bad_tiers = NULL;
 }
 
+/* What is stored, as text and version. */
+static bool tiers_are_readable(const redisReply *reply)
+{
+    return reply->type == REDIS_REPLY_ARRAY && reply->elements == 2 &&
+           reply->element[0]->type == REDIS_REPLY_STRING && reply->element[1]->type == REDIS_REPLY_STRING &&
+           reply->element[1]->len == REDIS_VERSION_LEN;
+}
+
 /* What is stored is no configuration: somebody wrote it by hand. Said once for each such text. */
 static void tiers_refuse(struct redis_store *store, const redisReply *reply, const char *error)
 {
@@ -174,21 +190,25 @@ static void tiers_refuse(struct redis_store *store, const redisReply *reply, con
 int tiers_take(struct redis_store *store, const redisReply *reply)
 {
     struct tier_cache *cache = NULL;
+    const redisReply *text;
     char error[256] = "";
-    int rc;
+    int rc = 0;
 
-    if (reply->type != REDIS_REPLY_STRING) {
+    if (!tiers_are_readable(reply)) {
         log_error("unexpected answer from Redis", log_str("script", "tiers"));
         return -EIO;
     }
-    if (store->tiers && strlen(store->tiers->config->text) == reply->len &&
-        memcmp(store->tiers->config->text, reply->str, reply->len) == 0)
-        return 0;
-    rc = tier_cache_new(reply->str, reply->len, &cache, error, sizeof(error));
-    if (rc == 0)
+    text = reply->element[0];
+    if (!store->tiers || strlen(store->tiers->config->text) != text->len ||
+        memcmp(store->tiers->config->text, text->str, text->len) != 0)
+        rc = tier_cache_new(text->str, text->len, &cache, error, sizeof(error));
+    if (cache)
         tiers_replace(store, cache);
     else if (rc == -EINVAL)
-        tiers_refuse(store, reply, error);
+        tiers_refuse(store, text, error);
+    /* Also if the text was refused: it has been read, and the old tiers are what it leaves us. */
+    if (store->tiers && (rc == 0 || rc == -EINVAL))
+        tier_cache_set_version(store->tiers, reply->element[1]->str);
     return store->tiers ? 0 : rc == -EINVAL ? -EIO : rc;
 }
 

@@ -15,13 +15,31 @@ static int place_all(struct operation *operation)
     return bulk_place(operation, "place", bulk_rebalance);
 }
 
-static void tiers_stored(void *arg, int err, const redisReply *reply)
+static int tiers_store(struct operation *operation);
+
+/* Somebody else has changed the tiers since they were read: what is left out of them must be found anew. */
+static void tiers_overtaken(void *arg, int err, const redisReply *reply)
 {
     struct operation *operation = arg;
 
-    if (err == 0 && reply->type != REDIS_REPLY_INTEGER)
+    if (err == 0)
+        err = tiers_take(operation->store, reply);
+    if (err == 0)
+        err = tiers_store(operation);
+    if (err)
+        operation_finish(operation, err);
+}
+
+void tiers_stored(void *arg, int err, const redisReply *reply)
+{
+    struct operation *operation = arg;
+
+    if (err == -ESTALE) {
+        err = tiers_request(operation->store, tiers_overtaken, operation);
+    } else if (err == 0 && (reply->type != REDIS_REPLY_STRING || reply->len != REDIS_VERSION_LEN)) {
         err = operation_unexpected(operation);
-    if (err == 0) {
+    } else if (err == 0) {
+        tier_cache_set_version(operation->bulk->next_tiers, reply->str);
         tiers_replace(operation->store, TAKE(operation->bulk->next_tiers));
         err = bulk_scan_pods(operation, add_name, place_all);
     }
@@ -29,17 +47,24 @@ static void tiers_stored(void *arg, int err, const redisReply *reply)
         operation_finish(operation, err);
 }
 
-/* The tiers as they were are known now, and with them what the new ones leave out. */
+/*
+ * The tiers as they were are known now, and with them what the new ones leave out. The last try does not ask
+ * whether they are still the same: a sync finds what it misses.
+ */
 static int tiers_store(struct operation *operation)
 {
     const struct tier_config *old = operation->store->tiers->config;
     const struct tier_cache *tiers = operation->bulk->next_tiers;
+    bool may_repeat = operation_may_repeat(operation);
     struct args args;
 
-    args_begin_with(&args, operation->store, tiers, &operation->bulk->scratch, 3 + old->tier_count);
+    arena_reset(&operation->bulk->scratch);
+    args_begin_with(&args, operation->store, tiers, &operation->bulk->scratch, 4 + old->tier_count);
     args_add_text(&args, ""); /* no fence: this is a request, and every router takes it */
     args_add_text(&args, "set");
     args_add_text(&args, tiers->config->text);
+    args_add(&args,
+             (struct slice){operation->store->tiers->version, may_repeat ? (size_t)REDIS_VERSION_LEN : 0});
     for (size_t i = 0; i < old->tier_count; i++) {
         if (!tier_config_find(tiers->config, old->tiers[i].name))
             args_add_text(&args, old->tiers[i].name);

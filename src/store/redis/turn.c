@@ -67,6 +67,21 @@ static void batch_begin_allocates(const struct batch *batch, struct args *args)
         args_add(args, store->tiers->chain[i]);
 }
 
+/* Nearly always the names are all there is to say: each argument costs Redis something. */
+static void batch_begin_releases(const struct batch *batch, struct args *args)
+{
+    bool is_detailed = false;
+
+    for (size_t i = 0; i < batch->count; i++) {
+        const struct command *command = &batch->operations[i]->command;
+
+        is_detailed |= command->release.pod || command->release.why != CALL_OVER_RELEASED;
+    }
+    for (size_t i = 0; i < batch->count; i++)
+        batch->operations[i]->is_detailed = is_detailed;
+    args_add_text(args, is_detailed ? "3" : "1");
+}
+
 static int batch_send(struct batch *batch)
 {
     struct redis_store *store = batch->store;
@@ -77,15 +92,20 @@ static int batch_send(struct batch *batch)
 
     /* The arena of the first one will do: the arguments are copied when they are sent. */
     args_begin(&args, batch->operations[0], batch->operations[0]->arena,
-               5 + store->tiers->chain_count + 3 * batch->count);
+               5 + store->tiers->chain_count + 4 * batch->count);
     if (type == COMMAND_ALLOCATE)
         batch_begin_allocates(batch, &args);
+    else
+        batch_begin_releases(batch, &args);
     for (size_t i = 0; i < batch->count && rc == 0; i++) {
         batch->operations[i]->script = spec->script;
+        operation_note_version(batch->operations[i]);
         rc = spec->encode(batch->operations[i], &args);
     }
     if (rc == 0 && args.failed)
         rc = -ENOMEM;
+    for (size_t i = 0; i < batch->count; i++)
+        batch->operations[i]->is_sent = true;
     store->stats.writes++;
     return rc ? rc
               : redis_link_call(store->link, redis_script(spec->script), store->key, args.items, args.count,

@@ -55,6 +55,8 @@ static bool waiter_is_covered(const struct redis_link *link, const struct waiter
 {
     const struct request *oldest = LIST_ENTRY(link->by_age.next, struct request, by_age);
 
+    if (waiter->mark_key)
+        return false;
     return list_is_empty(&link->by_age) || oldest->number > waiter->number;
 }
 
@@ -89,6 +91,36 @@ static void waiters_answered(void *arg, int err, const redisReply *reply)
     }
 }
 
+/* A mark that could not be written leaves nothing that WAIT could wait for. */
+static void waiters_marked(void *arg, int err, const redisReply *reply UNUSED)
+{
+    if (err)
+        waiters_fail(arg, err);
+}
+
+/*
+ * Redis 7.2 and later, and Valkey, remember for each connection where its own last write stands among all
+ * writes, and WAIT waits for that place; before 7.2 it was the place of its last command of any kind. A
+ * connection that has only read would be told at once that all replicas have what it has read. One mark does
+ * for everybody who waits now.
+ */
+static int waiters_mark(struct redis_link *link)
+{
+    const char *key = NULL;
+
+    LIST_FOR_EACH (at, &link->waiters) {
+        struct waiter *waiter = LIST_ENTRY(at, struct waiter, link);
+
+        key = waiter->mark_key ? waiter->mark_key : key;
+        waiter->mark_key = NULL;
+    }
+    if (!key)
+        return 0;
+    return request_internal(
+        link, (struct slice[]){SLICE("SET"), slice_of(key), SLICE("1"), SLICE("EX"), SLICE("60")}, 5,
+        waiters_marked, link);
+}
+
 void waiters_send(struct redis_link *link)
 {
     char replicas[16];
@@ -101,7 +133,9 @@ void waiters_send(struct redis_link *link)
         return;
     args[1].len = (size_t)snprintf(replicas, sizeof(replicas), "%d", link->settings.wait_replicas);
     args[2].len = (size_t)snprintf(slice_ms, sizeof(slice_ms), "%llu", (unsigned long long)ms);
-    rc = request_internal(link, args, ARRAY_LEN(args), waiters_answered, link);
+    rc = waiters_mark(link);
+    if (rc == 0)
+        rc = request_internal(link, args, ARRAY_LEN(args), waiters_answered, link);
     if (rc) {
         waiters_fail(link, rc == -ENOTCONN ? -ENOTCONN : -EIO);
         return;
@@ -109,7 +143,7 @@ void waiters_send(struct redis_link *link)
     link->is_waiting = true;
 }
 
-int redis_link_wait(struct redis_link *link, redis_reply_fn done, void *arg)
+int redis_link_wait(struct redis_link *link, const char *mark_key, redis_reply_fn done, void *arg)
 {
     bool is_needed = link->settings.wait_replicas > 0;
     struct waiter *waiter;
@@ -124,6 +158,7 @@ int redis_link_wait(struct redis_link *link, redis_reply_fn done, void *arg)
         return -ENOMEM;
     waiter->done = done;
     waiter->arg = arg;
+    waiter->mark_key = is_needed ? mark_key : NULL;
     waiter->number = link->numbered;
     waiter->deadline_ms = uv_now(link->loop) + link->settings.timeout_ms;
     link->waiting++;

@@ -1,0 +1,131 @@
+#include "gateway/presence.h"
+
+#include "base/log.h"
+
+enum {
+    PRESENCE_ARENA_MAX = 64 * 1024,
+    PRESENCE_INTERVAL_MS = CARRIER_TTL_MS / 3,
+    PRESENCE_RETRY_MS = 1000,
+    PRESENCE_FIRST_RETRY_MS = 50, /* until the store is connected */
+};
+
+static void presence_closed(uv_handle_t *handle)
+{
+    struct presence *presence = handle->data;
+
+    arena_release(&presence->arena);
+    presence->stopped(presence->stopped_arg);
+}
+
+static void presence_close(struct presence *presence)
+{
+    uv_close((uv_handle_t *)&presence->timer, presence_closed);
+}
+
+static void presence_left(void *arg, int err, const struct result *result UNUSED)
+{
+    struct presence *presence = arg;
+
+    if (err < 0 && presence->is_known)
+        log_warn("the store does not know that this router has stopped: for a while it is taken for a "
+                 "carrier of the calls that it had",
+                 log_str("error", strerror(-err)));
+    presence_close(presence);
+}
+
+static void presence_leave(struct presence *presence)
+{
+    const struct command command = {.type = COMMAND_PRESENT,
+                                    .present = {.carrier = presence->carrier, .is_leaving = true}};
+    int err;
+
+    (void)uv_timer_stop(&presence->timer);
+    arena_reset(&presence->arena);
+    err = ask_store(presence->asker, &presence->ask, &command, &presence->arena, presence_left, presence);
+    if (err < 0)
+        presence_left(presence, err, NULL);
+}
+
+static void presence_say(uv_timer_t *timer)
+{
+    presence_renew(timer->data);
+}
+
+static void presence_await(struct presence *presence, uint64_t delay_ms)
+{
+    (void)uv_timer_start(&presence->timer, presence_say, delay_ms, 0);
+}
+
+static void presence_failed(struct presence *presence, const char *error)
+{
+    if (!presence->is_failing)
+        log_warn("the store does not hear that this router is alive: after 30 s the calls that it carries "
+                 "may be released by others",
+                 log_str("error", error));
+    presence->is_failing = true;
+    presence_await(presence, PRESENCE_RETRY_MS);
+}
+
+static void presence_said(void *arg, int err, const struct result *result)
+{
+    struct presence *presence = arg;
+
+    presence->is_asking = false;
+    if (presence->is_leaving) {
+        presence_leave(presence);
+        return;
+    }
+    if (err < 0 || result->outcome != OUTCOME_OK) {
+        presence_failed(presence, err < 0 ? strerror(-err) : result->error);
+        return;
+    }
+    presence->others = result->present.others;
+    presence->is_failing = false;
+    presence->is_known = true;
+    presence_await(presence, PRESENCE_INTERVAL_MS);
+}
+
+void presence_renew(struct presence *presence)
+{
+    const struct command command = {.type = COMMAND_PRESENT, .present = {.carrier = presence->carrier}};
+    int err;
+
+    if (presence->is_asking || presence->is_leaving)
+        return;
+    arena_reset(&presence->arena);
+    err = ask_store(presence->asker, &presence->ask, &command, &presence->arena, presence_said, presence);
+    presence->is_asking = err == 0;
+    /* Not connected, as at the start: the store itself says so in the log. */
+    if (err < 0)
+        presence_await(presence, presence->is_known ? PRESENCE_RETRY_MS : PRESENCE_FIRST_RETRY_MS);
+}
+
+void presence_start(struct presence *presence, uv_loop_t *loop, const char *carrier,
+                    const struct asker *asker)
+{
+    *presence = (struct presence){.carrier = carrier, .asker = asker};
+    arena_init(&presence->arena, PRESENCE_ARENA_MAX);
+    (void)uv_timer_init(loop, &presence->timer);
+    presence->timer.data = presence;
+    presence_await(presence, 0);
+}
+
+bool presence_is_asking(const struct presence *presence)
+{
+    return presence->is_asking;
+}
+
+uint64_t presence_others(const struct presence *presence)
+{
+    return presence->others;
+}
+
+void presence_stop(struct presence *presence, void (*stopped)(void *arg), void *arg)
+{
+    assert(!presence->is_leaving);
+    presence->is_leaving = true;
+    presence->stopped = stopped;
+    presence->stopped_arg = arg;
+    if (!presence->is_asking)
+        presence_leave(presence);
+}

@@ -1,0 +1,161 @@
+/*
+ * sim.h - the simulator of core: one run, and what the shadow knows.
+ *
+ * The shadow is a second opinion: a few arrays that only know what core has answered, and from which every
+ * answer about a call can be foretold. Only for the files of sim-core.
+ */
+#ifndef TEST_SIM_SIM_H
+#define TEST_SIM_SIM_H
+
+#include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
+
+#include "base/strbuf.h"
+#include "core/core.h"
+
+enum {
+    PODS = 14,
+    SIDS = 60,
+    MERCHANTS = 6,
+    NOWHERE = -1, /* instead of a pod */
+};
+
+struct shadow_call {
+    bool is_known; /* answered with success, and no end was reported */
+    int pod;       /* where it is, or was last */
+    uint64_t allocated_at_ms;
+    uint64_t expires_at_ms;
+    uint64_t kept_at_ms; /* when somebody last gave it a lease */
+    unsigned misses;     /* heartbeats in a row that left it out */
+    bool was_renewed;
+    bool is_carried;
+    bool was_connected;
+    uint64_t attempts[ATTEMPTS_MAX];
+    unsigned attempt_count;
+    bool attempts_are_lost;
+    bool has_end; /* recorded at over_at_ms; forgotten after ENDED_KEEP_MS */
+    uint64_t over_at_ms;
+    enum call_over why;
+};
+
+/* A stream of the call, as the gateway sees it, which does not ask the store where the call is. */
+struct stream {
+    bool is_open;
+    int pod;
+};
+
+struct shadow_pod {
+    unsigned incarnation;
+    unsigned accepted; /* the incarnation that core was last told with success */
+    enum pod_source source;
+    uint32_t last_load;
+};
+
+/* What a run must have seen; see nothing_was_left_out(). */
+struct sim_counts {
+    uint64_t outcomes[COMMAND_TYPES][OUTCOME_CONFLICT + 1];
+    uint64_t ended[4];
+    uint64_t moved;
+    uint64_t restarts;
+    uint64_t kept[COMMAND_TYPES]; /* calls whose lease had run out, by what kept them */
+    uint64_t adopted[COMMAND_TYPES];
+    uint64_t full[COMMAND_TYPES]; /* lost calls that found no room */
+    uint64_t late[COMMAND_TYPES]; /* words about calls whose end is recorded */
+    uint64_t begun_anew;          /* allocations of such calls */
+    uint64_t attempts_lost;
+    uint64_t streams_kept; /* calls that were lost under their stream, and that it brought back */
+};
+
+struct sim {
+    uint64_t seed;
+    uint64_t random;
+    uint64_t step;
+    uint64_t now_ms;
+    struct core_settings settings;
+    struct core *core;
+    struct core *replica; /* fed with nothing but the records */
+    struct arena arena;
+    struct command command;
+    struct result result;
+    struct shadow_call calls[SIDS];
+    struct stream streams[SIDS];
+    struct shadow_pod pods[PODS];
+    char sid_names[SIDS][16];
+    char pod_names[PODS][24];
+    uint64_t last_attempt;
+    uint64_t overs_told; /* carried calls that core said are over */
+    uint64_t overs_due;  /* the same, as the shadow expects it */
+    unsigned outage;     /* steps until the sweep after an outage; 0: there is none */
+    struct sim_counts counts;
+};
+
+#define SIM_FAIL(sim, ...)                                                                                   \
+    do {                                                                                                     \
+        fprintf(stderr, "\nFAILED: ");                                                                       \
+        fprintf(stderr, __VA_ARGS__);                                                                        \
+        fprintf(stderr, "\nreproduce: sim-core --seed %" PRIu64 " --steps %" PRIu64 " (%s)\n", (sim)->seed,  \
+                (sim)->step + 1, command_name((sim)->command.type));                                         \
+        exit(1);                                                                                             \
+    } while (0)
+
+#define SIM_CHECK(sim, condition, ...)                                                                       \
+    do {                                                                                                     \
+        if (!(condition))                                                                                    \
+            SIM_FAIL(sim, __VA_ARGS__);                                                                      \
+    } while (0)
+
+/* sim_core.c */
+unsigned pick(struct sim *sim, unsigned count);
+/* Carries out sim->command. */
+void execute(struct sim *sim);
+/* The same for one that only looks. */
+void look(struct sim *sim, struct command command, struct result *ret_result);
+int pod_index(struct sim *sim, const char *name);
+
+/* sim_calls.c: the shadow of the calls */
+struct shadow_call *shadow_call(struct sim *sim, const char *sid);
+bool is_live(const struct sim *sim, const struct shadow_call *call);
+bool is_over(const struct sim *sim, const struct shadow_call *call);
+/* The lease of a call that nobody has renewed. */
+uint64_t sim_first_lease_ms(const struct sim *sim);
+/* To be given to core_on_ended and core_on_over. */
+void shadow_end(void *arg, const struct ended_call *end);
+void shadow_over(void *arg, const char *call_sid);
+/* What an answer names as ended has been told before. */
+void check_ended(struct sim *sim, const struct ended_array *ended);
+/* Nobody could be heard for a while: every lease has as long again. */
+void shadow_forgive(struct sim *sim);
+/* The process has died: what is in no record is gone. */
+void shadow_restart(struct sim *sim);
+
+/* sim_calls.c: steps */
+void sim_allocate(struct sim *sim);
+void sim_undo(struct sim *sim);
+void sim_release(struct sim *sim);
+void sim_hold(struct sim *sim);
+void sim_leave(struct sim *sim);
+void sim_move(struct sim *sim);
+/* sim_life.c: steps that keep calls alive */
+void sim_renew(struct sim *sim);
+void sim_carry(struct sim *sim);
+void sim_heartbeat(struct sim *sim);
+
+/* for both: somebody has kept the call, and it has this lease from now on */
+void shadow_keep(struct sim *sim, struct shadow_call *call, uint64_t lease_ms);
+/* The same by a word that renews. */
+void shadow_renew(struct sim *sim, struct shadow_call *call);
+/* A call, mostly one that is there. */
+unsigned known_or_any(struct sim *sim);
+
+/* sim_pods.c: steps */
+void sim_drain(struct sim *sim);
+void sim_pod_seen(struct sim *sim);
+void sim_pod_gone(struct sim *sim);
+void sim_sync(struct sim *sim);
+void sim_sweep(struct sim *sim);
+void sim_rebalance(struct sim *sim);
+void sim_tiers(struct sim *sim);
+void sim_merchant(struct sim *sim);
+
+#endif

@@ -1,0 +1,369 @@
+/* sim_calls.c - the shadow of the calls, and the steps in which they begin, move and end. */
+#include "sim.h"
+
+struct shadow_call *shadow_call(struct sim *sim, const char *sid)
+{
+    SIM_CHECK(sim, strncmp(sid, "CA", 2) == 0, "unexpected call %s", sid);
+    return &sim->calls[strtol(sid + 2, NULL, 10)];
+}
+
+static struct stream *stream_of(struct sim *sim, const struct shadow_call *call)
+{
+    return &sim->streams[call - sim->calls];
+}
+
+bool is_live(const struct sim *sim, const struct shadow_call *call)
+{
+    return call->is_known && call->expires_at_ms > sim->now_ms;
+}
+
+bool is_over(const struct sim *sim, const struct shadow_call *call)
+{
+    return call->has_end && call->over_at_ms + ENDED_KEEP_MS > sim->now_ms;
+}
+
+uint64_t sim_first_lease_ms(const struct sim *sim)
+{
+    return sim->settings.connect_timeout_ms ? sim->settings.connect_timeout_ms
+                                            : sim->settings.call_max_duration_ms;
+}
+
+unsigned known_or_any(struct sim *sim)
+{
+    unsigned at = pick(sim, SIDS);
+
+    for (unsigned i = 0; at < 50 && i < SIDS; i++) {
+        if (sim->calls[(at + i) % SIDS].is_known)
+            return (at + i) % SIDS;
+    }
+    return at;
+}
+
+void shadow_keep(struct sim *sim, struct shadow_call *call, uint64_t lease_ms)
+{
+    sim->counts.kept[sim->command.type] += !is_live(sim, call);
+    call->kept_at_ms = sim->now_ms;
+    call->expires_at_ms = sim->now_ms + lease_ms;
+}
+
+void shadow_renew(struct sim *sim, struct shadow_call *call)
+{
+    shadow_keep(sim, call, sim->settings.lease_ttl_ms);
+    /* It has begun anew: the end of the one before it is forgotten. */
+    if (!call->was_renewed)
+        call->has_end = false;
+    call->was_renewed = true;
+    call->misses = 0;
+}
+
+/* A lease that has run out ends the call only if nobody has spoken of it for as long as a lease lasts. */
+static void check_expiry(struct sim *sim, const struct shadow_call *call, const char *sid)
+{
+    uint64_t shortest_ms = min_u64(sim->settings.lease_ttl_ms, sim_first_lease_ms(sim));
+
+    SIM_CHECK(sim, !is_live(sim, call), "call %s expired too early", sid);
+    SIM_CHECK(sim, call->kept_at_ms + shortest_ms <= sim->now_ms,
+              "call %s expired although somebody has kept it", sid);
+    SIM_CHECK(sim, sim->command.type == COMMAND_SWEEP, "call %s expired without a sweep", sid);
+}
+
+/* Core says that a call has ended: it must have been there, on that pod, and with a reason. */
+void shadow_end(void *arg, const struct ended_call *end)
+{
+    struct sim *sim = arg;
+    struct shadow_call *call = shadow_call(sim, end->call_sid);
+
+    SIM_CHECK(sim, call->is_known, "call %s ended but was not there", end->call_sid);
+    SIM_CHECK(sim, call->pod == pod_index(sim, end->pod), "call %s ended on the wrong pod", end->call_sid);
+    if (end->why == CALL_END_EXPIRED)
+        check_expiry(sim, call, end->call_sid);
+    if (end->why == CALL_END_UNMENTIONED)
+        SIM_CHECK(sim, call->misses >= HEARTBEAT_MISSES, "call %s ended although it was not left out",
+                  end->call_sid);
+    if (end->why == CALL_END_UNMENTIONED)
+        SIM_CHECK(sim, sim->now_ms - call->allocated_at_ms > HEARTBEAT_YOUNG_MS, "call %s ended too young",
+                  end->call_sid);
+    call->is_known = false;
+    sim->counts.ended[end->why]++;
+}
+
+void shadow_over(void *arg, const char *call_sid)
+{
+    struct sim *sim = arg;
+    struct shadow_call *call = shadow_call(sim, call_sid);
+
+    SIM_CHECK(sim, call->is_known && call->is_carried, "of the end of %s somebody was told who has left",
+              call_sid);
+    stream_of(sim, call)->is_open = false;
+    sim->overs_told++;
+}
+
+/* The call was ended on purpose. */
+static void shadow_finish(struct sim *sim, struct shadow_call *call, enum call_over why)
+{
+    sim->overs_due += call->is_carried;
+    call->is_known = false;
+    if (!call->was_renewed)
+        return;
+    call->has_end = true;
+    call->over_at_ms = sim->now_ms;
+    call->why = why;
+}
+
+void check_ended(struct sim *sim, const struct ended_array *ended)
+{
+    for (size_t i = 0; i < ended->count; i++)
+        SIM_CHECK(sim, !shadow_call(sim, ended->calls[i].call_sid)->is_known,
+                  "nobody was told of the end of %s", ended->calls[i].call_sid);
+}
+
+void shadow_forgive(struct sim *sim)
+{
+    uint64_t lease_end_ms = sim->now_ms + sim->settings.lease_ttl_ms;
+
+    for (int i = 0; i < SIDS; i++) {
+        if (sim->calls[i].expires_at_ms < lease_end_ms)
+            sim->calls[i].expires_at_ms = lease_end_ms;
+    }
+}
+
+void shadow_restart(struct sim *sim)
+{
+    shadow_forgive(sim);
+    for (int i = 0; i < SIDS; i++) {
+        sim->calls[i].misses = 0;
+        sim->calls[i].attempts_are_lost = true;
+        sim->calls[i].is_carried = false;
+        sim->calls[i].was_connected = false;
+        sim->streams[i].is_open = false;
+    }
+}
+
+static int attempt_index(const struct shadow_call *call, uint64_t attempt)
+{
+    for (unsigned i = 0; i < call->attempt_count; i++) {
+        if (call->attempts[i] == attempt)
+            return (int)i;
+    }
+    return -1;
+}
+
+static void shadow_attempt(struct sim *sim, struct shadow_call *call, uint64_t attempt)
+{
+    if (attempt_index(call, attempt) >= 0)
+        return;
+    if (attempt == 0 || call->attempt_count == ATTEMPTS_MAX) {
+        sim->counts.attempts_lost += call->attempt_count == ATTEMPTS_MAX;
+        call->attempts_are_lost = true;
+    } else {
+        call->attempts[call->attempt_count++] = attempt;
+    }
+}
+
+static void check_refused(struct sim *sim, const struct refusal *refusal)
+{
+    SIM_CHECK(sim, refusal->count > 0, "a refusal without a chain");
+    for (size_t i = 0; i < refusal->count; i++)
+        SIM_CHECK(sim, refusal->steps[i].by_state[POD_AVAILABLE] == 0, "refused although %s has a pod",
+                  refusal->steps[i].pool);
+}
+
+static void allocate_once(struct sim *sim, struct shadow_call *call, const char *merchant)
+{
+    const char *sid = sim->sid_names[call - sim->calls];
+    const struct result *result = &sim->result;
+    /* Mostly a new request; sometimes the same again, or one without a name. */
+    uint64_t attempt = pick(sim, 6) ? ++sim->last_attempt : pick(sim, 3) ? sim->last_attempt : 0;
+
+    sim->command = (struct command){
+        .type = COMMAND_ALLOCATE,
+        .allocate = {.call_sid = sid, .merchant_id = merchant, .provider = "twilio", .attempt = attempt}};
+    execute(sim);
+    if (result->outcome == OUTCOME_NO_PODS) {
+        SIM_CHECK(sim, !call->is_known, "call %s was refused although it has a pod", sid);
+        check_refused(sim, result->allocate.refusal);
+        return;
+    }
+    SIM_CHECK(sim, result->outcome == OUTCOME_OK, "allocate: outcome %d", (int)result->outcome);
+    SIM_CHECK(sim, result->allocate.was_existing == call->is_known, "call %s: was_existing is wrong", sid);
+    SIM_CHECK(sim, result->allocate.attempt == attempt, "the answer is another request's");
+    if (!call->is_known) {
+        sim->counts.begun_anew += is_over(sim, call);
+        *call = (struct shadow_call){.is_known = true,
+                                     .pod = pod_index(sim, result->allocate.call.pod),
+                                     .allocated_at_ms = sim->now_ms,
+                                     .expires_at_ms = sim->now_ms + sim_first_lease_ms(sim),
+                                     .kept_at_ms = sim->now_ms,
+                                     .has_end = call->has_end,
+                                     .over_at_ms = call->over_at_ms,
+                                     .why = call->why};
+    } else if (!is_live(sim, call)) {
+        shadow_keep(sim, call, sim_first_lease_ms(sim));
+    }
+    SIM_CHECK(sim, pod_index(sim, result->allocate.call.pod) == call->pod, "call %s got a second pod", sid);
+    shadow_attempt(sim, call, attempt);
+}
+
+void sim_allocate(struct sim *sim)
+{
+    /* After an outage the callers who were there before come back. */
+    struct shadow_call *call = &sim->calls[sim->outage ? known_or_any(sim) : pick(sim, SIDS)];
+    unsigned times = pick(sim, 40) ? 1 : pick(sim, 2 * ATTEMPTS_MAX);
+    char merchant[16] = "";
+
+    if (pick(sim, 2))
+        snprintf(merchant, sizeof(merchant), "m%u", pick(sim, MERCHANTS));
+    for (unsigned i = 0; i < times; i++)
+        allocate_once(sim, call, merchant);
+}
+
+/* One request of those that asked for the call, or one that asked for something else. */
+static uint64_t some_attempt(struct sim *sim, const struct shadow_call *call)
+{
+    if (call->attempt_count && pick(sim, 8))
+        return call->attempts[pick(sim, call->attempt_count)];
+    return pick(sim, 4) ? sim->last_attempt - pick(sim, 20) : 0;
+}
+
+void sim_undo(struct sim *sim)
+{
+    struct shadow_call *call = &sim->calls[known_or_any(sim)];
+    const char *sid = sim->sid_names[call - sim->calls];
+    uint64_t attempt = some_attempt(sim, call);
+    int at = attempt_index(call, attempt);
+    enum outcome expected = OUTCOME_NOT_FOUND;
+
+    if (call->is_known && at >= 0 && !call->attempts_are_lost) {
+        call->attempts[at] = call->attempts[--call->attempt_count];
+        expected = call->attempt_count || call->was_renewed ? OUTCOME_CONFLICT : OUTCOME_OK;
+    }
+    sim->command = (struct command){.type = COMMAND_UNDO, .undo = {.call_sid = sid, .attempt = attempt}};
+    execute(sim);
+    SIM_CHECK(sim, sim->result.outcome == expected, "undo of %s: outcome %d instead of %d", sid,
+              (int)sim->result.outcome, (int)expected);
+    if (expected != OUTCOME_OK)
+        return;
+    SIM_CHECK(sim, pod_index(sim, sim->result.release.call.pod) == call->pod, "undo of %s freed another pod",
+              sid);
+    shadow_finish(sim, call, CALL_OVER_RELEASED);
+}
+
+void sim_release(struct sim *sim)
+{
+    struct shadow_call *call = &sim->calls[known_or_any(sim)];
+    const char *sid = sim->sid_names[call - sim->calls];
+    enum call_over why = (enum call_over)pick(sim, CALL_OVERS);
+    /* Any, the right one, or one that the call may have been on before. */
+    unsigned kind = pick(sim, 4);
+    int pod = kind < 2 ? NOWHERE : kind == 2 ? call->pod : (int)pick(sim, PODS);
+    bool is_right = call->is_known && (pod == NOWHERE || pod == call->pod);
+
+    sim->command = (struct command){
+        .type = COMMAND_RELEASE,
+        .release = {.call_sid = sid, .pod = pod == NOWHERE ? NULL : sim->pod_names[pod], .why = why}};
+    execute(sim);
+    SIM_CHECK(sim, sim->result.outcome == (is_right ? OUTCOME_OK : OUTCOME_NOT_FOUND),
+              "release of %s: outcome %d", sid, (int)sim->result.outcome);
+    if (!is_right)
+        return;
+    SIM_CHECK(sim, pod_index(sim, sim->result.release.call.pod) == call->pod,
+              "release of %s freed another pod", sid);
+    shadow_finish(sim, call, why);
+}
+
+void sim_hold(struct sim *sim)
+{
+    struct shadow_call *call = &sim->calls[known_or_any(sim)];
+    const char *sid = sim->sid_names[call - sim->calls];
+    const struct result *result = &sim->result;
+
+    sim->command = (struct command){.type = COMMAND_HOLD, .hold = {.call_sid = sid, .carrier = "router-0"}};
+    execute(sim);
+    SIM_CHECK(sim, result->outcome == (call->is_known ? OUTCOME_OK : OUTCOME_NOT_FOUND),
+              "hold of %s: outcome %d", sid, (int)result->outcome);
+    if (!call->is_known) {
+        SIM_CHECK(sim, result->hold.has_ended == is_over(sim, call), "call %s: has_ended is wrong", sid);
+        sim->counts.late[COMMAND_HOLD] += result->hold.has_ended;
+        return;
+    }
+    SIM_CHECK(sim, pod_index(sim, result->hold.call.pod) == call->pod, "hold of %s: another pod", sid);
+    SIM_CHECK(sim, result->hold.was_connected == call->was_connected, "call %s: was_connected is wrong", sid);
+    shadow_renew(sim, call);
+    call->is_carried = true;
+    *stream_of(sim, call) = (struct stream){true, call->pod};
+}
+
+void sim_leave(struct sim *sim)
+{
+    struct shadow_call *call = &sim->calls[known_or_any(sim)];
+    const char *sid = sim->sid_names[call - sim->calls];
+    unsigned kind = pick(sim, 4);
+    /* Nothing, the lease as it is, as it was, or as it would be if it had just been renewed. */
+    uint64_t expires_at_ms = kind == 0   ? 0
+                             : kind == 1 ? call->expires_at_ms
+                             : kind == 2 ? call->expires_at_ms - pick(sim, 3)
+                                         : sim->now_ms + sim->settings.lease_ttl_ms;
+    enum outcome expected = !call->is_known                        ? OUTCOME_NOT_FOUND
+                            : call->expires_at_ms == expires_at_ms ? OUTCOME_OK
+                                                                   : OUTCOME_CONFLICT;
+
+    call->is_carried = false;
+    stream_of(sim, call)->is_open = false;
+    sim->command =
+        (struct command){.type = COMMAND_LEAVE,
+                         .leave = {.call_sid = sid, .carrier = "router-0", .expires_at_ms = expires_at_ms}};
+    execute(sim);
+    SIM_CHECK(sim, sim->result.outcome == expected, "leave of %s: outcome %d", sid, (int)sim->result.outcome);
+    if (expected == OUTCOME_OK)
+        shadow_finish(sim, call, CALL_OVER_CLOSED);
+}
+
+static void shadow_move(struct sim *sim, struct shadow_call *call, int from)
+{
+    const struct call_info *now = &sim->result.move.call;
+    int pod = pod_index(sim, now->pod);
+
+    SIM_CHECK(sim, sim->result.move.was_moved == (call->pod == from), "call %s: was_moved is wrong",
+              now->call_sid);
+    SIM_CHECK(sim, pod != from, "call %s came back to the pod that it was taken from", now->call_sid);
+    SIM_CHECK(sim, now->allocated_at_ms == call->allocated_at_ms, "call %s got another age", now->call_sid);
+    if (!sim->result.move.was_moved) {
+        SIM_CHECK(sim, pod == call->pod, "call %s was moved although it was elsewhere", now->call_sid);
+        return;
+    }
+    sim->counts.moved++;
+    call->pod = pod;
+    call->misses = 0;
+    stream_of(sim, call)->pod = pod;
+}
+
+void sim_move(struct sim *sim)
+{
+    struct shadow_call *call = &sim->calls[known_or_any(sim)];
+    const char *sid = sim->sid_names[call - sim->calls];
+    int from = call->is_known && pick(sim, 4) ? call->pod : (int)pick(sim, PODS);
+    const struct result *result = &sim->result;
+    struct result pod;
+
+    sim->command = (struct command){
+        .type = COMMAND_MOVE_CALL,
+        .move = {.call_sid = sid, .from_pod = sim->pod_names[from], .aside_ms = pick(sim, 100000)}};
+    execute(sim);
+    SIM_CHECK(sim, (result->outcome == OUTCOME_NOT_FOUND) == !call->is_known, "move of %s: outcome %d", sid,
+              (int)result->outcome);
+    if (!call->is_known)
+        return;
+    if (result->outcome == OUTCOME_OK) {
+        shadow_move(sim, call, from);
+    } else {
+        SIM_CHECK(sim, call->pod == from, "a call was refused a pod although it was elsewhere");
+        check_refused(sim, result->move.refusal);
+    }
+    if (!is_live(sim, call) || (result->outcome == OUTCOME_OK && result->move.was_moved))
+        shadow_keep(sim, call, sim_first_lease_ms(sim));
+    if (result->outcome == OUTCOME_OK && !result->move.was_moved)
+        return;
+    look(sim, (struct command){.type = COMMAND_POD, .pod = {.name = sim->pod_names[from]}}, &pod);
+    SIM_CHECK(sim, pod.outcome == OUTCOME_OK && pod.pod.state == POD_DRAINING, "%s was not put aside",
+              sim->pod_names[from]);
+}

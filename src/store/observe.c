@@ -89,6 +89,20 @@ static void observe_adopted(struct feed *feed, const char *pod, const struct nam
     }
 }
 
+/* By the router that carries them, which names the pod of each. */
+static void observe_readopted(struct feed *feed, const struct command *command,
+                              const struct name_array *adopted)
+{
+    for (size_t i = 0; i < adopted->count; i++) {
+        struct name_array one = {.names = &adopted->names[i], .count = 1};
+        size_t at = 0;
+
+        while (at < command->renew.count && strcmp(command->renew.call_sids[at], adopted->names[i]) != 0)
+            at++;
+        observe_adopted(feed, at < command->renew.count ? command->renew.pods[at] : NULL, &one);
+    }
+}
+
 /* Calls that ended on the way are told by themselves: see feed_ended. */
 static void observe(struct feed *feed, const struct command *command, const struct result *result)
 {
@@ -112,7 +126,7 @@ static void observe(struct feed *feed, const struct command *command, const stru
         observe_adopted(feed, command->heartbeat.pod, &result->heartbeat.adopted);
         break;
     case COMMAND_RENEW:
-        observe_adopted(feed, NULL, &result->renew.adopted);
+        observe_readopted(feed, command, &result->renew.adopted);
         break;
     case COMMAND_DRAIN:
         observe_pod(feed, EVENT_DRAINING, command->drain.pod, NULL, NULL);

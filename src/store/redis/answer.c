@@ -237,3 +237,14 @@ const char *answer_address(struct answer *answer)
         answer->err = -ENOMEM;
     return copy ? copy : "";
 }
+
+void answer_call(struct answer *answer, struct call_info *call)
+{
+    call->pod = answer_text(answer);
+    call->pool = answer_text(answer);
+    call->merchant_id = answer_text(answer);
+    call->provider = answer_text(answer);
+    call->allocated_at_ms = answer_seconds(answer);
+    call->expires_at_ms = answer_u64(answer);
+    call->address = answer_address(answer);
+}

@@ -62,4 +62,7 @@ int pod_record_source(const struct pod_record *record, enum pod_source *ret_sour
 /* The address in the record that comes next; "" if the pod is gone. */
 const char *answer_address(struct answer *answer);
 
+/* Where a call is, as every script says it: all but its name, from the pod to the address. */
+void answer_call(struct answer *answer, struct call_info *call);
+
 #endif

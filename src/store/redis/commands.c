@@ -149,20 +149,6 @@ int allocate_decode(struct operation *operation, const redisReply *reply)
     return answer_end(operation, &answer);
 }
 
-/* Where a call is, as scripts that keep it say it. */
-static void read_call(const struct operation *operation, struct answer *answer, const char *call_sid,
-                      struct call_info *call)
-{
-    call->call_sid = arena_strdup(operation->arena, call_sid);
-    call->pod = answer_text(answer);
-    call->pool = answer_text(answer);
-    call->merchant_id = answer_text(answer);
-    call->provider = answer_text(answer);
-    call->allocated_at_ms = answer_seconds(answer);
-    call->expires_at_ms = answer_u64(answer);
-    call->address = answer_address(answer);
-}
-
 /* MOVE_CALL */
 
 static int move_encode(struct operation *operation, struct args *args)
@@ -203,7 +189,8 @@ static int move_decode(struct operation *operation, const redisReply *reply)
         return answer_end(operation, &answer);
     }
     result->move.was_moved = kind == 0;
-    read_call(operation, &answer, call_sid, call);
+    call->call_sid = arena_strdup(operation->arena, call_sid);
+    answer_call(&answer, call);
     result->move.merchant_unreadable = answer_u64(&answer) != 0;
     if (!call->call_sid)
         return -ENOMEM;
@@ -319,7 +306,8 @@ static int hold_decode(struct operation *operation, const redisReply *reply)
         answer_ended(&answer, answer_left(&answer) / 5, &operation->lost);
         return answer_end(operation, &answer);
     }
-    read_call(operation, &answer, operation->command.hold.call_sid, call);
+    call->call_sid = arena_strdup(operation->arena, operation->command.hold.call_sid);
+    answer_call(&answer, call);
     result->hold.was_connected = answer_u64(&answer) != 0;
     return call->call_sid ? answer_end(operation, &answer) : -ENOMEM;
 }

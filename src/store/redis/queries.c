@@ -373,13 +373,7 @@ int call_encode(struct operation *operation, struct args *args)
 static void call_read(struct answer *answer, struct call_info *call)
 {
     call->call_sid = answer_text(answer);
-    call->pod = answer_text(answer);
-    call->pool = answer_text(answer);
-    call->merchant_id = answer_text(answer);
-    call->provider = answer_text(answer);
-    call->allocated_at_ms = answer_seconds(answer);
-    call->expires_at_ms = answer_u64(answer);
-    call->address = answer_address(answer);
+    answer_call(answer, call);
 }
 
 int call_decode(struct operation *operation, const redisReply *reply)

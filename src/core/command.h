@@ -24,6 +24,7 @@ enum {
     CARRIER_MAX = 255,
     CARRIER_TTL_MS = 30000,     /* as in scripts/redis/lib/calls.lua */
     ATTEMPTS_MAX = 8,           /* remembered of one call, as in scripts/redis/lib/attempts.lua */
+    RESTART_SKEW_MS = 2000,     /* by how much clocks may differ: see pod_seen, started_at_ms */
     ENDED_KEEP_MS = 600 * 1000, /* how long a recorded end is known, as in scripts/redis/lib/ended.lua */
 };
 
@@ -109,6 +110,13 @@ struct pod_seen {
     bool is_terminating;
     bool hold_back; /* if the store does not know it: no call until its first heartbeat, at most HEARTBEAT_TTL
                      */
+    /*
+     * When this incarnation started, by the wall clock of its node; 0: not known, or it has not. A new
+     * incarnation ends the calls that the pod got before that: all of them if it is not known.
+     */
+    uint64_t started_at_ms;
+    /* In a sync: the source knows that the pod exists, but not how it is. It stays as it is. */
+    bool is_kept;
 };
 
 struct command {
@@ -203,11 +211,17 @@ struct command {
         struct {
             const char *pod;
             enum pod_source source;
+            /*
+             * Its source does not show it any more, which does not yet mean that it is gone. Without a call
+             * it leaves; with one it drains, and the result says that it has stayed.
+             */
+            bool is_absent;
         } pod_gone;
         struct {
             enum pod_source source;
             const struct pod_seen *pods;
             size_t count;
+            bool spares_calls; /* pods of this source that are not among them are absent, not gone */
         } sync;
         struct {
             size_t limit; /* 0: STEP_LIMIT */
@@ -403,12 +417,14 @@ struct result {
         } pod_seen;
         struct {
             struct ended_array ended;
+            bool has_stayed; /* is_absent: it carries calls, and drains */
         } pod_gone;
         struct {
             size_t added;
             size_t removed;
             size_t changed;
             struct ended_array ended;
+            struct name_array absent; /* spares_calls: those that have stayed because they carry calls */
         } sync;
         struct {
             struct ended_array ended;

@@ -21,10 +21,13 @@ enum {
 struct k8s_pod {
     const char *name;
     const char *uid;
-    const char *ip;    /* "" if it has none yet */
-    uint64_t restarts; /* of all its containers */
-    bool is_ready;     /* phase Running, condition Ready, an address, not terminating */
+    const char *ip;         /* "" if it has none yet */
+    uint64_t restarts;      /* of the agent's container */
+    uint64_t started_at_ms; /* of that container, by its node's clock in whole seconds; 0: it does not run */
+    bool is_ready;          /* phase Running, condition Ready, an address, not terminating */
     bool is_terminating;
+    bool is_over;         /* phase Failed or Succeeded: nothing runs there again */
+    bool is_unreadable;   /* in a list: only the name could be read */
     struct k8s_mark mark; /* its annotations of a pod with a call */
 };
 

@@ -68,6 +68,14 @@ def row(event, call, state, next_call):
     return add
 
 
+def call_on(router, name):
+    """A new call on that pod."""
+    taken = take_all(router, f"CA-{name}")
+    (call_sid,) = [call_sid for call_sid, pod_name in taken.items() if pod_name == name]
+    release_all(router, set(taken) - {call_sid})
+    return call_sid
+
+
 class Site:
     """The two routers, their line to the API server, and where their calls are."""
 
@@ -95,10 +103,7 @@ class Site:
         """One call for each router, on agent-0."""
         for router in self.routers:
             wait_for_pods(router, PODS)
-            taken = take_all(router, "CA")
-            (call_sid,) = [call_sid for call_sid, name in taken.items() if name == POD]
-            release_all(router, set(taken) - {call_sid})
-            self.calls[router] = call_sid
+            self.calls[router] = call_on(router, POD)
 
     def release(self):
         for router in self.routers:
@@ -329,34 +334,55 @@ def shown(name, **status):
     }
 
 
+def scripted_pods(lists, may_expire):
+    """Each list is the next one of these; the first watch expires when the test says so, and others are silent."""
+    expired = {"type": "ERROR", "object": {"kind": "Status", "code": 410, "reason": "Expired"}}
+    watches = [scripted_kube.stream([may_expire, json.dumps(expired).encode()]), scripted_kube.stream([], "hang")]
+    pages = [
+        scripted_kube.answer(200, {"kind": "PodList", "metadata": {"resourceVersion": str(5 + i)}, "items": pods})
+        for i, pods in enumerate(lists)
+    ]
+
+    def step(exchange):
+        steps = watches if "watch=" in exchange.request.query else pages
+        (steps.pop(0) if len(steps) > 1 else steps[0])(exchange)
+
+    return step
+
+
 @pytest.mark.parametrize("broken", [{"status": "none"}, {"metadata": {"name": POD}}], ids=["status", "uid"])
 def test_what_the_table_says_of_a_pod_that_cannot_be_read(broken, start_router):
-    def page(version, *pods):
-        return {"kind": "PodList", "metadata": {"resourceVersion": str(version)}, "items": list(pods)}
-
     good = [shown(name) for name in PODS]
     bad = [{**good[0], **broken}, *good[1:], shown("agent-3")]
-    may_end = threading.Event()
-    path = "/api/v1/namespaces/default/pods"
-    expired = {"type": "ERROR", "object": {"kind": "Status", "code": 410, "reason": "Expired"}}
+    may_expire = threading.Event()
     with scripted_kube.ScriptedKube() as server:
-        server.on(
-            path,
-            scripted_kube.answer(200, page(5, *good)),
-            scripted_kube.stream([may_end, json.dumps(expired).encode()]),
-            scripted_kube.answer(200, page(6, *bad)),
-            scripted_kube.stream([], "hang"),
-        )
+        server.on("/api/v1/namespaces/default/pods", scripted_pods([good, bad], may_expire))
         where = {"POD_SOURCE": "kubernetes", "KUBE_API_URL": server.url, "NAMESPACE": "default", "STATIC_PODS": ""}
         router = start_router({**ENV, **where})
         wait_for_pods(router, PODS)
-        taken = take_all(router, "CA")
-        (call_sid,) = [call_sid for call_sid, name in taken.items() if name == POD]
-        release_all(router, set(taken) - {call_sid})
-        may_end.set()
-        wait_for_pods(router, [*PODS, "agent-3"])
+        call_sid = call_on(router, POD)
+        may_expire.set()
+        wait_until(lambda: pod(router, "agent-3"), "the second list is there")
         expect(UNREADABLE, router, call_sid)
         router.stop()
+
+
+@pytest.mark.parametrize("named", [True, False])
+def test_the_agents_container_is_the_named_one_or_the_first(named, namespace, start_in):
+    """Of the spec's: the order of the statuses means nothing."""
+    first, second = "proxy", "agent"
+    namespace.create_pods(PODS, containers=(first, second), statuses=(second, first))
+    router = start_in(namespace, {**ENV, **({"VOICE_AGENT_CONTAINER": second} if named else {})})
+    wait_for_pods(router, PODS)
+    call_sid = call_on(router, POD)
+    kube.grow_old()
+    agent, other = (second, first) if named else (first, second)
+    namespace.restart_container(POD, other)
+    namespace.create_pod("agent-3")
+    wait_for_pods(router, [*PODS, "agent-3"])  # by then the restart was seen
+    assert has_call(router, call_sid)
+    namespace.restart_container(POD, agent)
+    wait_until(lambda: ended(router, call_sid) == [(POD, "pod_restarted")], "the call has ended")
 
 
 def table_of_the_document():

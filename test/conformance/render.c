@@ -11,10 +11,11 @@ static void render_sids(struct strbuf *buf, const char *const *sids, size_t coun
 
 static void render_seen(struct strbuf *buf, const struct pod_seen *seen)
 {
-    strbuf_printf(buf, " [%s address=%s incarnation=%s tier=%s source=%s%s%s%s]", seen->name, seen->address,
-                  seen->incarnation ? seen->incarnation : "-", seen->tier ? seen->tier : "-",
-                  pod_source_name(seen->source), seen->is_ready ? " ready" : "",
-                  seen->is_terminating ? " terminating" : "", seen->hold_back ? " hold" : "");
+    strbuf_printf(buf, " [%s address=%s incarnation=%s tier=%s source=%s%s%s%s%s started=%" PRIu64 "]",
+                  seen->name, seen->address, seen->incarnation ? seen->incarnation : "-",
+                  seen->tier ? seen->tier : "-", pod_source_name(seen->source),
+                  seen->is_ready ? " ready" : "", seen->is_terminating ? " terminating" : "",
+                  seen->hold_back ? " hold" : "", seen->is_kept ? " kept" : "", seen->started_at_ms);
 }
 
 void render_command(struct strbuf *buf, const struct command *command)
@@ -282,11 +283,13 @@ static void render_ok(struct strbuf *buf, const struct command *command, const s
         render_ended(buf, &result->pod_seen.ended, arena);
         break;
     case COMMAND_POD_GONE:
+        strbuf_printf(buf, "stayed=%d\n", result->pod_gone.has_stayed);
         render_ended(buf, &result->pod_gone.ended, arena);
         break;
     case COMMAND_SYNC:
         strbuf_printf(buf, "added=%zu removed=%zu changed=%zu\n", result->sync.added, result->sync.removed,
                       result->sync.changed);
+        render_names(buf, "absent", &result->sync.absent);
         render_ended(buf, &result->sync.ended, arena);
         break;
     case COMMAND_SWEEP:

@@ -70,10 +70,12 @@ void render_command(struct strbuf *buf, const struct command *command)
         strbuf_append_str(buf, command->pod_seen.is_registration ? " registration" : "");
         break;
     case COMMAND_POD_GONE:
-        strbuf_printf(buf, " %s %s", command->pod_gone.pod, pod_source_name(command->pod_gone.source));
+        strbuf_printf(buf, " %s %s%s", command->pod_gone.pod, pod_source_name(command->pod_gone.source),
+                      command->pod_gone.is_absent ? " absent" : "");
         break;
     case COMMAND_SYNC:
-        strbuf_printf(buf, " %s", pod_source_name(command->sync.source));
+        strbuf_printf(buf, " %s%s", pod_source_name(command->sync.source),
+                      command->sync.spares_calls ? " spares calls" : "");
         for (size_t i = 0; i < command->sync.count; i++)
             render_seen(buf, &command->sync.pods[i]);
         break;

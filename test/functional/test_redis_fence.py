@@ -23,8 +23,8 @@ LATER = "9999999999999"  # a time that never was too long ago
 
 # What each of them is asked to do: arguments after the fence. All of them would change something.
 WORK = {
-    "seen": ["90000", "0", "pod-9", "10.0.0.9:80", "uid-9", "", "static", "r"],
-    "gone": ["static", "pod-1"],
+    "seen": ["90000", "0", "pod-9", "10.0.0.9:80", "uid-9", "", "static", "r", "0"],
+    "gone": ["static", "gone", "pod-1"],
     "place": ["settle", "pod-1"],
     "move": ["pod-1", "basic"],
     "listen": ["90000"],
@@ -59,7 +59,7 @@ def client(redis_server):
 def something_to_do(client):
     """A store in which there is work for every script that only a leader runs."""
     for name in ("pod-1", "pod-2"):
-        call(client, "seen", "", "90000", "0", name, "10.0.0.1:80", "uid-1", "gold", "static", "r")
+        call(client, "seen", "", "90000", "0", name, "10.0.0.1:80", "uid-1", "gold", "static", "r", "0")
     client.hset("voice:pods", "pod-1", client.hget("voice:pods", "pod-1").replace('"pinned":true', '"pinned":false'))
     client.hset("voice:call:CA-old", mapping={"pod_name": "pod-2", "source_pool": "pool:gold"})
     client.zadd("voice:calls:active", {"CA-old": 1, "CA-without-record": 9e12})

@@ -21,6 +21,7 @@ enum {
     PODS_WATCH_MIN_S = 300,                             /* and up to as much again */
     PODS_SHORT_WATCH_MS = 1000,
     PODS_SKIPPED_EVERY_MS = 10000,
+    PODS_LACKING_EVERY_MS = 600000,
 };
 
 enum pods_state {
@@ -55,6 +56,12 @@ struct trouble {
     int status;
 };
 
+/* What may happen to any number of pods, and is said now and then. */
+struct complaint {
+    size_t count; /* that no line has told of */
+    uint64_t told_ms;
+};
+
 struct k8s_pods {
     uv_loop_t *loop;
     struct k8s_pods_settings settings;
@@ -77,9 +84,9 @@ struct k8s_pods {
 
     struct k8s_backoff backoff;
     uint64_t random;
-    struct trouble trouble; /* that was logged last, until it is over */
-    size_t skipped;         /* objects that no line has told of */
-    uint64_t skipped_logged_ms;
+    struct trouble trouble;   /* that was logged last, until it is over */
+    struct complaint skipped; /* objects that could not be read */
+    struct complaint lacking; /* pods without a container of the agent's name */
 
     bool is_timer_closed;
     void (*stopped)(void *arg);
@@ -192,18 +199,36 @@ static void pods_fail_refused(struct k8s_pods *pods, const char *verb, int statu
               max_u64(retry_after_ms, refusal->retry_after_ms), next);
 }
 
+/* Is it time for a line about what `count` more were counted of? Then *ret_count is how many it tells of. */
+static bool complaint_is_due(struct complaint *complaint, size_t count, uint64_t now_ms, uint64_t every_ms,
+                             size_t *ret_count)
+{
+    complaint->count += count;
+    if (complaint->count == 0 || (complaint->told_ms && now_ms - complaint->told_ms < every_ms))
+        return false;
+    *ret_count = complaint->count;
+    complaint->count = 0;
+    complaint->told_ms = max_u64(now_ms, 1);
+    return true;
+}
+
 static void pods_log_skipped(struct k8s_pods *pods, const char *name, size_t count)
 {
-    uint64_t now_ms = uv_now(pods->loop);
+    size_t told;
 
-    pods->skipped += count;
-    if (pods->skipped == 0 ||
-        (pods->skipped_logged_ms && now_ms - pods->skipped_logged_ms < PODS_SKIPPED_EVERY_MS))
-        return;
-    log_warn("objects that are no readable pods were skipped", log_str("pod", name),
-             log_num("objects", (int64_t)pods->skipped));
-    pods->skipped = 0;
-    pods->skipped_logged_ms = max_u64(now_ms, 1);
+    if (complaint_is_due(&pods->skipped, count, uv_now(pods->loop), PODS_SKIPPED_EVERY_MS, &told))
+        log_warn("pods that cannot be read stay as they were", log_str("pod", name),
+                 log_num("objects", (int64_t)told));
+}
+
+static void pods_log_lacking(struct k8s_pods *pods, const char *name, size_t count)
+{
+    size_t told;
+
+    if (complaint_is_due(&pods->lacking, count, uv_now(pods->loop), PODS_LACKING_EVERY_MS, &told))
+        log_warn("pods have no container of this name: their first one counts; see VOICE_AGENT_CONTAINER",
+                 log_str("container", pods->settings.agent_container), log_str("pod", name),
+                 log_num("times", (int64_t)told));
 }
 
 /* List */
@@ -280,6 +305,7 @@ static void pods_complete(struct k8s_pods *pods)
     pods->is_version_lost = false;
     pods_log_recovery(pods, "list");
     pods_log_skipped(pods, list->skipped_name, list->skipped);
+    pods_log_lacking(pods, list->lacking_name, list->lacking);
     log_debug("pods listed", log_num("pods", (int64_t)list->count), log_num("pages", (int64_t)listing->pages),
               log_str("version", list->version));
     pods_schedule(pods, PODS_NEXT_WATCH, 0);
@@ -301,7 +327,8 @@ static void listing_parsed(uv_work_t *work, int status UNUSED)
     if (listing->rc == 0 && listing->list.continue_token[0] && listing->pages >= PODS_PAGES_MAX)
         listing->rc = -E2BIG;
     if (listing->rc == -EBADMSG)
-        pods_fail_locally(pods, "list", listing->rc, "the answer is no list of pods");
+        pods_fail_locally(pods, "list", listing->rc,
+                          "the answer is no list of pods, or one of them has no readable name");
     else if (listing->rc == -E2BIG)
         pods_fail_locally(pods, "list", listing->rc, "there are too many pods");
     else if (listing->rc < 0)
@@ -375,7 +402,7 @@ static void pods_list(struct k8s_pods *pods)
     }
     listing->pods = pods;
     strbuf_init(&listing->text, NULL, PODS_LIST_BYTES_MAX);
-    k8s_pod_list_init(&listing->list);
+    k8s_pod_list_init(&listing->list, pods->settings.agent_container);
     if (!pods->is_version_lost)
         memcpy(listing->version, pods->version, strlen(pods->version) + 1);
     pods->listing = listing;
@@ -396,7 +423,7 @@ static void watch_event(struct k8s_pods *pods, struct slice text)
     int rc;
 
     arena_reset(&pods->event_arena);
-    rc = k8s_pod_event_parse(text, &pods->event_arena, &event);
+    rc = k8s_pod_event_parse(text, pods->settings.agent_container, &pods->event_arena, &event);
     if (rc < 0) {
         pods_fail_locally(pods, "watch", rc, rc == -EBADMSG ? "what came is no event" : NULL);
         return;
@@ -409,6 +436,8 @@ static void watch_event(struct k8s_pods *pods, struct slice text)
     }
     pods->has_event = true;
     pods_log_recovery(pods, "watch");
+    if (event.type == K8S_POD_EVENT_SEEN && event.pod.lacks_container)
+        pods_log_lacking(pods, event.pod.name, 1);
     if (event.type == K8S_POD_EVENT_SEEN)
         pods->settings.on_seen(pods->settings.arg, &event.pod);
     else if (event.type == K8S_POD_EVENT_GONE)

@@ -157,6 +157,7 @@ int kube_start(struct manager *manager)
     const struct k8s_pods_settings settings = {
         .namespace_name = manager->settings.kube.namespace_name,
         .label_selector = manager->settings.kube.label_selector,
+        .agent_container = manager->settings.kube.agent_container,
         .list_timeout_ms = KUBE_LIST_TIMEOUT_MS,
         .stall_ms = KUBE_STALL_MS,
         .on_list = kube_listed,

@@ -2,10 +2,11 @@
  * pods_driver.c - follows the pods of a namespace and prints what it is told, for
  * test/functional/test_k8s_pods.py.
  *
- * pods-driver url URL | kubeconfig PATH   NAMESPACE   [SELECTOR]
+ * pods-driver url URL | kubeconfig PATH   NAMESPACE   [SELECTOR [CONTAINER]]
  *
  * Lines in: "relist". The end of the input stops it. Lines out, each a JSON object with "event": list (pods),
- * seen and gone (pod), trouble, stopped. A pod has name, incarnation, ip, ready, terminating.
+ * seen and gone (pod), trouble, stopped. A pod has name, incarnation, ip, ready, terminating,
+ * over, unreadable, started_at_ms.
  */
 #include <signal.h>
 #include <stdio.h>
@@ -42,6 +43,9 @@ static void put_pod(struct json_writer *json, const struct k8s_pod *pod)
     json_put_string(json, "ip", pod->ip);
     json_put_bool(json, "ready", pod->is_ready);
     json_put_bool(json, "terminating", pod->is_terminating);
+    json_put_bool(json, "over", pod->is_over);
+    json_put_bool(json, "unreadable", pod->is_unreadable);
+    json_put_u64(json, "started_at_ms", pod->started_at_ms);
     json_object_end(json);
 }
 
@@ -148,6 +152,7 @@ int main(int argc, char **argv)
         return 2;
     settings.namespace_name = argv[3];
     settings.label_selector = argv[4]; /* NULL if there is none */
+    settings.agent_container = argc > 5 ? argv[5] : NULL;
     signal(SIGPIPE, SIG_IGN);
     setvbuf(stdout, NULL, _IOLBF, 0);
     if (strcmp(argv[1], "url") == 0)

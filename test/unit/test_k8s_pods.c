@@ -183,7 +183,7 @@ static void on_list(void *arg UNUSED, const struct k8s_pod *pods, size_t count)
     tell("[", "");
     for (size_t i = 0; i < count; i++) {
         tell(i ? " " : "", pods[i].name);
-        tell("/", pods[i].uid);
+        tell("/", pods[i].is_unreadable ? "?" : pods[i].uid);
     }
     tell("]", "");
     react(&world->react_to_list);
@@ -209,6 +209,7 @@ static void on_trouble(void *arg UNUSED)
 
 static const struct k8s_pods_settings settings = {.namespace_name = "ns",
                                                   .label_selector = "app=voice",
+                                                  .agent_container = "agent",
                                                   .list_timeout_ms = LIST_TIMEOUT_MS,
                                                   .stall_ms = STALL_MS,
                                                   .on_list = on_list,
@@ -599,14 +600,47 @@ static void list__honours_retry_after(void **state UNUSED)
     assert_int_equal(world->timer_ms, 99000);
 }
 
-static void list__skips_what_is_no_pod_and_says_so(void **state UNUSED)
+static void list__tells_what_cannot_be_read_by_its_name_and_says_so(void **state UNUSED)
 {
     assert_at_once();
-    send_text("{\"metadata\":{\"resourceVersion\":\"5\"},\"items\":[{\"metadata\":{\"name\":\"Odd\"}},7,"
+    send_text("{\"metadata\":{\"resourceVersion\":\"5\"},\"items\":[{\"metadata\":{\"name\":\"odd\"}},"
               "{\"metadata\":{\"name\":\"a\",\"uid\":\"u\"}}]}");
     answer_status(200, "");
+    assert_string_equal(world->told, "[a/u odd/?]");
+    assert_int_equal(log_count("\"pod\":\"odd\",\"objects\":1"), 1);
+}
+
+static void list__with_an_item_without_a_name_is_a_failure(void **state UNUSED)
+{
+    assert_at_once();
+    send_text("{\"metadata\":{\"resourceVersion\":\"5\"},\"items\":[{\"metadata\":{\"name\":\"Odd\"}},"
+              "{\"metadata\":{\"name\":\"a\",\"uid\":\"u\"}}]}");
+    answer_status(200, "");
+    assert_string_equal(world->told, "");
+    assert_waits(1, 800);
+    assert_lists_from("");
+}
+
+static void container__that_pods_lack_is_said_now_and_then(void **state UNUSED)
+{
+#define LACKING                                                                                              \
+    "{\"metadata\":{\"name\":\"a\",\"uid\":\"u\"},\"spec\":{\"containers\":[{\"name\":\"other\"}]}}"
+    static const char said[] = "VOICE_AGENT_CONTAINER";
+
+    assert_at_once();
+    send_text("{\"metadata\":{\"resourceVersion\":\"5\"},\"items\":[" LACKING "]}");
+    answer_status(200, "");
     assert_string_equal(world->told, "[a/u]");
-    assert_int_equal(log_count("\"pod\":\"Odd\",\"objects\":2"), 1);
+    assert_int_equal(log_count(said), 1);
+    assert_int_equal(log_count("\"container\":\"agent\",\"pod\":\"a\",\"times\":1"), 1);
+    assert_at_once();
+    for (int i = 0; i < 100; i++)
+        send_text("{\"type\":\"MODIFIED\",\"object\":" LACKING "}");
+    assert_int_equal(log_count(said), 1);
+    world->now_ms += 600000;
+    send_text("{\"type\":\"MODIFIED\",\"object\":" LACKING "}");
+    assert_int_equal(log_count(said), 2);
+    assert_int_equal(log_count("\"times\":101"), 1);
 }
 
 /* Watch */
@@ -852,10 +886,10 @@ static void watch__skips_what_is_no_pod_and_says_so_now_and_then(void **state UN
         send_event("ADDED", "Odd", "6");
     send_event("PAINTED", "a", "7");
     assert_string_equal(world->told, "");
-    assert_int_equal(log_count("no readable pods"), 1);
+    assert_int_equal(log_count("pods that cannot be read"), 1);
     world->now_ms += 10000;
     send_event("ADDED", "Odder", "8");
-    assert_int_equal(log_count("no readable pods"), 2);
+    assert_int_equal(log_count("pods that cannot be read"), 2);
     assert_int_equal(log_count("\"pod\":\"Odder\",\"objects\":101"), 1);
     answer_status(200, "");
     assert_at_once();
@@ -1111,7 +1145,9 @@ int main(void)
         TEST(list__that_takes_too_long_is_cancelled),
         TEST(list__that_is_too_large_is_a_failure),
         TEST(list__honours_retry_after),
-        TEST(list__skips_what_is_no_pod_and_says_so),
+        TEST(list__tells_what_cannot_be_read_by_its_name_and_says_so),
+        TEST(list__with_an_item_without_a_name_is_a_failure),
+        TEST(container__that_pods_lack_is_said_now_and_then),
         TEST(watch__tells_events_and_goes_on_from_the_last_one),
         TEST(watch__bookmark_moves_the_version_only),
         TEST(watch__asks_for_five_to_ten_minutes_and_not_always_the_same),

@@ -89,3 +89,13 @@ int k8s_pods_path_watch(char text[K8S_PODS_PATH_MAX], const char *namespace_name
     path_add_parameter(&path, "labelSelector", selector);
     return path.failed ? -EMSGSIZE : 0;
 }
+
+int k8s_pods_path_get(char text[K8S_PODS_PATH_MAX], const char *namespace_name, const char *name)
+{
+    struct path path = {.text = text};
+
+    path_begin(&path, namespace_name);
+    path_add(&path, "/");
+    path_add_encoded(&path, name);
+    return path.failed ? -EMSGSIZE : 0;
+}

@@ -1,5 +1,5 @@
 /*
- * pods_path.h - the paths of the API server under which pods are listed and watched.
+ * pods_path.h - the paths of the API server under which pods are listed, watched and asked for.
  */
 #ifndef K8S_PODS_PATH_H
 #define K8S_PODS_PATH_H
@@ -21,5 +21,8 @@ int k8s_pods_path_list(char path[K8S_PODS_PATH_MAX], const char *namespace_name,
 
 int k8s_pods_path_watch(char path[K8S_PODS_PATH_MAX], const char *namespace_name, const char *selector,
                         const char *version, uint32_t timeout_s) MUST_CHECK;
+
+/* One pod. */
+int k8s_pods_path_get(char path[K8S_PODS_PATH_MAX], const char *namespace_name, const char *name) MUST_CHECK;
 
 #endif

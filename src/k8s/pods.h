@@ -1,6 +1,7 @@
 /*
- * pods.h - follows the pods of a namespace: list, then watch, as client-go's reflector does. Loop thread
- * only.
+ * pods.h - follows the pods of a namespace: list, then watch, as client-go's reflector does, but that every
+ * list asks for what is true now, and that it is asked for after whatever was no orderly end of a watch. Loop
+ * thread only.
  *
  * The pages of a list are parsed on the thread pool: they are megabytes. What a failure costs is time: the
  * picture that was told last stays until a whole new one is there. Pods are told, not kept.

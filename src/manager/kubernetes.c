@@ -7,7 +7,7 @@
 
 enum {
     KUBE_LIST_TIMEOUT_MS = 60000,
-    KUBE_STALL_MS = 150000, /* the server sends a bookmark every minute */
+    KUBE_STALL_MS = 90000, /* the server sends a bookmark every minute */
     KUBE_UNUSABLE_EVERY_MS = 60000,
     KUBE_ADDRESS_MAX = K8S_POD_IP_MAX + sizeof("[]:65535"),
 };

@@ -669,7 +669,6 @@ static void refusal__is_read_as_far_as_it_goes(void **state UNUSED)
               "\"retryAfterSeconds\":1},\"code\":504}"),
         &refusal);
     assert_int_equal(refusal.code, 504);
-    assert_true(refusal.is_version_too_large);
     assert_int_equal(refusal.retry_after_ms, 1000);
 
     k8s_refusal_parse(
@@ -677,8 +676,7 @@ static void refusal__is_read_as_far_as_it_goes(void **state UNUSED)
         &refusal);
     assert_int_equal(refusal.code, 0);
     assert_string_equal(refusal.message, "");
-    assert_false(refusal.is_version_too_large);
-    assert_int_equal(refusal.retry_after_ms, K8S_REFUSAL_RETRY_MAX_S * 1000);
+    assert_int_equal(refusal.retry_after_ms, K8S_RETRY_AFTER_MAX_S * 1000);
 
     k8s_refusal_parse(SLICE("<html>"), &refusal);
     assert_int_equal(refusal.code, 0);
@@ -705,21 +703,40 @@ static void backoff__doubles_to_its_limit_and_begins_anew_after_a_quiet_time(voi
     assert_int_equal(k8s_backoff_next(&backoff, now_ms + 5800, 1, 0), 3200);
 }
 
-static void path__of_a_list_has_either_a_version_or_a_token(void **state UNUSED)
+static void path__of_a_list_asks_for_what_is_true_now(void **state UNUSED)
 {
     char path[K8S_PODS_PATH_MAX];
 
-    assert_int_equal(k8s_pods_path_list(path, "ns", "app=a,b in (c)", "0", "", false), 0);
-    assert_string_equal(path, "/api/v1/namespaces/ns/pods?labelSelector=app%3Da%2Cb%20in%20%28c%29&limit=500"
-                              "&resourceVersion=0");
-    assert_int_equal(k8s_pods_path_list(path, "ns", NULL, "0", "a+/=", false), 0);
+    assert_int_equal(k8s_pods_path_list(path, "ns", "app=a,b in (c)", "", false), 0);
+    assert_string_equal(path,
+                        "/api/v1/namespaces/ns/pods?labelSelector=app%3Da%2Cb%20in%20%28c%29&limit=500");
+    assert_int_equal(k8s_pods_path_list(path, "ns", NULL, "a+/=", false), 0);
     assert_string_equal(path, "/api/v1/namespaces/ns/pods?limit=500&continue=a%2B%2F%3D");
-    assert_int_equal(k8s_pods_path_list(path, "ns", "", "", "", false), 0);
+    assert_int_equal(k8s_pods_path_list(path, "ns", "", "", false), 0);
     assert_string_equal(path, "/api/v1/namespaces/ns/pods?limit=500");
-    assert_int_equal(k8s_pods_path_list(path, "ns", NULL, "77", "", false), 0);
-    assert_string_equal(path, "/api/v1/namespaces/ns/pods?resourceVersion=77");
-    assert_int_equal(k8s_pods_path_list(path, "n/s", NULL, "", "", true), 0);
+    assert_int_equal(k8s_pods_path_list(path, "n/s", NULL, "", true), 0);
     assert_string_equal(path, "/api/v1/namespaces/n%2Fs/pods");
+}
+
+static void path__of_one_pod_is_its_name(void **state UNUSED)
+{
+    char path[K8S_PODS_PATH_MAX];
+
+    assert_int_equal(k8s_pods_path_get(path, "ns", "agent-0"), 0);
+    assert_string_equal(path, "/api/v1/namespaces/ns/pods/agent-0");
+    assert_int_equal(k8s_pods_path_get(path, "ns", "a/b?c"), 0);
+    assert_string_equal(path, "/api/v1/namespaces/ns/pods/a%2Fb%3Fc");
+}
+
+static void retry_after__counts_up_to_its_limit(void **state UNUSED)
+{
+    static const struct {
+        double seconds;
+        uint64_t ms;
+    } cases[] = {{-1, 0}, {0, 0}, {1, 1000}, {30, 30000}, {31, 30000}, {3600, 30000}, {1e300, 30000}};
+
+    for (size_t i = 0; i < ARRAY_LEN(cases); i++)
+        assert_int_equal(k8s_retry_after_ms(cases[i].seconds), cases[i].ms);
 }
 
 static void path__of_a_watch_asks_for_bookmarks(void **state UNUSED)
@@ -737,7 +754,7 @@ static void path__that_does_not_fit_is_refused(void **state UNUSED)
     char path[K8S_PODS_PATH_MAX];
 
     memset(selector, 'a', sizeof(selector) - 1);
-    assert_int_equal(k8s_pods_path_list(path, "ns", selector, "0", "", false), -EMSGSIZE);
+    assert_int_equal(k8s_pods_path_list(path, "ns", selector, "", false), -EMSGSIZE);
     memset(selector, '=', sizeof(selector) / 2);
     selector[sizeof(selector) / 2] = '\0';
     assert_int_equal(k8s_pods_path_watch(path, "ns", selector, "0", 300), -EMSGSIZE);
@@ -778,7 +795,9 @@ int main(void)
         TEST(event__that_is_none_is_refused),
         cmocka_unit_test(refusal__is_read_as_far_as_it_goes),
         cmocka_unit_test(backoff__doubles_to_its_limit_and_begins_anew_after_a_quiet_time),
-        cmocka_unit_test(path__of_a_list_has_either_a_version_or_a_token),
+        cmocka_unit_test(retry_after__counts_up_to_its_limit),
+        cmocka_unit_test(path__of_a_list_asks_for_what_is_true_now),
+        cmocka_unit_test(path__of_one_pod_is_its_name),
         cmocka_unit_test(path__of_a_watch_asks_for_bookmarks),
         cmocka_unit_test(path__that_does_not_fit_is_refused),
     };

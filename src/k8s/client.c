@@ -4,11 +4,11 @@
 #include <stdlib.h>
 
 #include "base/clock.h"
+#include "k8s/backoff.h"
 #include "k8s/client_internal.h"
 
 enum {
     K8S_REQUESTS_MAX = 64,
-    K8S_RETRY_AFTER_MAX_S = 3600,
     K8S_BURST_KEEP_MAX = 256 * 1024, /* a larger buffer of a stream is given back */
 };
 
@@ -124,9 +124,9 @@ static uint64_t retry_after_ms(CURL *easy)
 {
     curl_off_t seconds = 0;
 
-    if (curl_easy_getinfo(easy, CURLINFO_RETRY_AFTER, &seconds) != CURLE_OK || seconds <= 0)
+    if (curl_easy_getinfo(easy, CURLINFO_RETRY_AFTER, &seconds) != CURLE_OK)
         return 0;
-    return min_u64((uint64_t)seconds, K8S_RETRY_AFTER_MAX_S) * 1000;
+    return k8s_retry_after_ms((double)seconds);
 }
 
 /* The sentence is in request->error already. */

@@ -28,7 +28,7 @@ struct k8s_answer {
     int err;    /* 0, or why there is no status: -ECONNREFUSED, -ETIMEDOUT, -ECONNRESET, -EPROTO (TLS), … */
     int status; /* of HTTP; valid if err is 0, and for a stream that broke after its head */
     struct slice body;       /* of a plain request, or of a refused stream; valid in the callback only */
-    uint64_t retry_after_ms; /* what Retry-After asks for; 0: nothing */
+    uint64_t retry_after_ms; /* what Retry-After asks for, see backoff.h; 0: nothing */
     const char *error;       /* a sentence for the log if err is not 0: never contains the token */
 };
 

@@ -7,7 +7,7 @@
 
 enum {
     KUBE_LIST_TIMEOUT_MS = 60000,
-    KUBE_STALL_MS = 150000, /* the server sends a bookmark every minute */
+    KUBE_STALL_MS = 90000, /* the server sends a bookmark every minute */
     KUBE_UNUSABLE_EVERY_MS = 60000,
     KUBE_ADDRESS_MAX = K8S_POD_IP_MAX + sizeof("[]:65535"),
 };
@@ -230,6 +230,7 @@ int kube_start(struct manager *manager)
     const struct k8s_pods_settings settings = {
         .namespace_name = manager->settings.kube.namespace_name,
         .label_selector = manager->settings.kube.label_selector,
+        .agent_container = manager->settings.kube.agent_container,
         .list_timeout_ms = KUBE_LIST_TIMEOUT_MS,
         .stall_ms = KUBE_STALL_MS,
         .on_list = kube_listed,

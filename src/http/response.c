@@ -278,12 +278,14 @@ static void response_write(struct http_request *request, size_t head_len, struct
     taken = response_try(connection, bufs, count);
     if (taken == UV_EAGAIN)
         taken = 0;
-    if (taken < 0)
+    if (taken < 0) {
+        request->is_unsent = true;
         response_failed(request);
-    else if ((size_t)taken == total)
+    } else if ((size_t)taken == total) {
         request->state = REQUEST_SENT;
-    else
+    } else {
         response_wait(request, head_len, body, (size_t)taken);
+    }
 }
 
 /* Is there a body, as far as the framing goes? */
@@ -301,6 +303,7 @@ void http_respond(struct http_request *request, int status, const char *content_
 
     if (connection_is_gone(connection)) {
         request->status = 0;
+        request->is_unsent = true;
         request->state = REQUEST_SENT;
     } else {
         request->status = status;

@@ -65,7 +65,7 @@ static void api_undo_unsent_done(void *arg, int err UNUSED, const struct result 
     free(unsent);
 }
 
-/* The answer met a closed connection. */
+/* Between the look with the store's answer and the answer itself: a process may be stopped anywhere. */
 static void api_undo_unsent(void *arg)
 {
     const struct api_task *task = arg;

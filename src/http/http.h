@@ -141,15 +141,17 @@ bool http_request_is_tls(const struct http_request *request);
 uint64_t
 http_request_started_ns(const struct http_request *request); /* clock_elapsed_ns when its first byte came */
 /*
- * Has the client closed its side, or gone, before it was answered? Looks at the socket, so that an end counts
- * that has not been read yet; that is a system call. One that only says that it sends nothing more cannot be
- * told from one that has gone, and counts as that, as with most servers.
+ * Has the client closed its side, or gone, before it was answered? An end that has not been read yet counts,
+ * too: the socket is looked at, unless that was done less than HTTP_LOOK_AGAIN_NS ago. One that only says
+ * that it sends nothing more cannot be told from one that has gone, and counts as that, as with most servers.
  */
-bool http_request_is_abandoned(const struct http_request *request);
+enum { HTTP_LOOK_AGAIN_NS = 200 * 1000 };
+bool http_request_is_abandoned(struct http_request *request);
 /*
- * `unsent` runs once, just before on_done, if the kernel took no byte of the answer because the client had
- * gone. What it took may be lost as well, but nobody can tell: a reset that comes later is no sign of that,
- * because clients that have read their answer end their connections with a reset, too.
+ * http_respond is to look whether the client has gone, right before it sends. If so, or if the kernel takes
+ * no byte of the answer, nothing is sent, and `unsent` runs once, just before on_done. What the kernel took
+ * may be lost as well, but nobody can tell: an end or a reset that comes later is no sign of that, because
+ * clients that have read their answer close their connections, too, and some with a reset.
  */
 void http_request_on_unsent(struct http_request *request, void (*unsent)(void *arg), void *arg);
 /* For on_done: the status that was answered, 0 if the client was gone before. */

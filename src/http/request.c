@@ -56,6 +56,7 @@ struct http_request *http_request_get(struct http_connection *connection)
     strbuf_init(&request->extra, &request->arena, HTTP_HEADER_MAX);
     request->unsent = 0;
     request->on_close = NULL;
+    request->looked_ns = 0;
     request->is_unsent = false;
     request->on_unsent = NULL;
     return request;
@@ -203,11 +204,22 @@ static bool connection_has_ended(const struct http_connection *connection)
     return poll(sockets, connection->tls_fd >= 0 ? 2 : 1, 0) > 0;
 }
 
-bool http_request_is_abandoned(const struct http_request *request)
+bool http_request_is_abandoned(struct http_request *request)
 {
     const struct http_connection *connection = request->connection;
+    uint64_t now_ns;
 
-    return connection_is_gone(connection) || connection->has_eof || connection_has_ended(connection);
+    if (connection_is_gone(connection) || connection->has_eof)
+        return true;
+    /*
+     * A look costs about 1 % of an allocation. A client that goes so soon after one could as well go right
+     * after its answer, which nobody would see either.
+     */
+    now_ns = clock_elapsed_ns();
+    if (now_ns - request->looked_ns < HTTP_LOOK_AGAIN_NS)
+        return false;
+    request->looked_ns = now_ns;
+    return connection_has_ended(connection);
 }
 
 void http_request_on_unsent(struct http_request *request, void (*unsent)(void *arg), void *arg)

@@ -88,7 +88,8 @@ struct http_request {
 
     void (*on_close)(void *arg);
     void *on_close_arg;
-    bool is_unsent; /* the client had gone before the first byte of the answer */
+    uint64_t looked_ns; /* when the socket was last asked whether the client has gone; 0: never */
+    bool is_unsent;     /* the client had gone before the first byte of the answer */
     void (*on_unsent)(void *arg);
     void *on_unsent_arg;
 

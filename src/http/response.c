@@ -275,7 +275,8 @@ static void response_write(struct http_request *request, size_t head_len, struct
     } else if (body.len > 0) {
         bufs[count++] = uv_buf_init((char *)(uintptr_t)body.data, (unsigned)body.len);
     }
-    taken = response_try(connection, bufs, count);
+    taken = request->on_unsent && http_request_is_abandoned(request) ? UV_EPIPE
+                                                                     : response_try(connection, bufs, count);
     if (taken == UV_EAGAIN)
         taken = 0;
     if (taken < 0) {

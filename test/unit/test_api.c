@@ -126,7 +126,7 @@ enum { CLIENT_STAYS = -1 };
 
 static int client_waits_for = CLIENT_STAYS; /* looks at it: then it has gone */
 
-bool http_request_is_abandoned(const struct http_request *request UNUSED)
+bool http_request_is_abandoned(struct http_request *request UNUSED)
 {
     if (client_waits_for == CLIENT_STAYS)
         return false;

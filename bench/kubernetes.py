@@ -111,12 +111,12 @@ def measure_events(site, namespace, count):
         client.must("GET", "/health")
         client.connection.sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
         patches, events = [], []
-        address = namespace.pod("event-0")["status"]["podIP"]
+        pod = namespace.pod("event-0")
         for i in range(count):
             is_ready = i % 2 == 1
             with ThreadPoolExecutor(1) as kubelet:
                 began = time.perf_counter()
-                patched = kubelet.submit(namespace.set_status, "event-0", ready=is_ready, ip=address)
+                patched = kubelet.submit(namespace.set_status, "event-0", ready=is_ready, pod=pod)
                 while (client.ask("GET", "/api/v1/pod/event-0")[0] == 200) != is_ready:
                     pass
                 events.append(time.perf_counter() - began)

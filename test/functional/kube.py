@@ -26,6 +26,7 @@ from concurrent.futures import ThreadPoolExecutor
 
 import httpx
 import pytest
+from kube_pods import container_statuses, pod_spec, pod_status, restarted, timestamp
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 PATIENCE_S = 90  # until a server that should take seconds is given up
@@ -77,6 +78,11 @@ def wait_until(condition, what):
             return value
         time.sleep(0.02)
     pytest.fail(f"waited in vain: {what}")
+
+
+def grow_old():
+    """A call that is there now is older than a container that starts after this, by more than clocks may differ."""
+    time.sleep(3)
 
 
 class Program:
@@ -201,6 +207,24 @@ class ControlPlane:
             yield
         finally:
             self.apiserver.send(signal.SIGCONT)
+
+    def back_up(self):
+        """etcd's data as it is now, for restore(). The API server waits meanwhile."""
+        backup = self.directory / f"backup-{next(self.numbers)}"
+        self.etcd.end(signal.SIGTERM)
+        shutil.copytree(self.directory / "etcd", backup)
+        self.start_etcd()
+        wait_until(lambda: answers(self.url + "/readyz", str(self.ca_path)), "the API server has etcd again")
+        return backup
+
+    def restore(self, backup):
+        """What happened since then has never been; versions begin again from there."""
+        self.end_apiserver()
+        self.etcd.end()
+        shutil.rmtree(self.directory / "etcd")
+        shutil.copytree(backup, self.directory / "etcd")
+        self.start_etcd()
+        self.start_apiserver()
 
     def start_controllers(self):
         """StatefulSets, Deployments and PodDisruptionBudgets come to life. Does nothing if they are running."""
@@ -377,34 +401,6 @@ class Account:
         return directory
 
 
-def pod_spec(node="node-1"):
-    """Scheduled, so that a deleted pod stays until its kubelet has ended it."""
-    return {
-        "nodeName": node,
-        "terminationGracePeriodSeconds": 3600,
-        "automountServiceAccountToken": False,
-        "containers": [{"name": "agent", "image": "agent"}],
-    }
-
-
-def pod_status(ip, phase="Running", ready=True, restarts=0):
-    status = {"phase": phase, "conditions": [{"type": "Ready", "status": "True" if ready else "False"}]}
-    if ip:
-        status.update(podIP=ip, podIPs=[{"ip": ip}])
-    started = {"running": {"startedAt": "2026-01-01T00:00:00Z"}}
-    status["containerStatuses"] = [
-        {
-            "name": "agent",
-            "image": "agent",
-            "imageID": "agent",
-            "ready": ready,
-            "restartCount": restarts,
-            "state": started if phase == "Running" else {"waiting": {"reason": "ContainerCreating"}},
-        }
-    ]
-    return status
-
-
 class Namespace:
     """One test's own part of the cluster, and its kubelet's hands."""
 
@@ -435,26 +431,58 @@ class Namespace:
 
     # Pods
 
-    def create_pod(self, name, labels=None, annotations=None, ready=True, **status):
+    def create_pod(self, name, labels=None, annotations=None, ready=True, containers=("agent",), **status):
         """Running and ready with an address of its own, unless told otherwise; ready=None leaves it pending."""
         meta = {"name": name, "labels": labels or {"app": "agent"}, "annotations": annotations or {}}
-        pod = self.api.create(self.path("pods"), {"metadata": meta, "spec": pod_spec()})
-        return pod if ready is None else self.set_status(name, ready=ready, **status)
+        pod = self.api.create(self.path("pods"), {"metadata": meta, "spec": pod_spec(containers)})
+        return pod if ready is None else self.set_status(name, ready=ready, pod=pod, **status)
 
     def create_pods(self, names, **kwargs):
         """Many at once."""
         with ThreadPoolExecutor(8) as pool:
             return list(pool.map(lambda name: self.create_pod(name, **kwargs), names))
 
-    def set_status(self, name, **status):
-        """phase, ready, restarts and ip, as the kubelet reports them. Without ip it keeps the one it has, or gets one."""
-        if "ip" not in status:
-            status["ip"] = self.pod(name)["status"].get("podIP") or self.new_ip()
-        return self.api.patch(self.path(f"pods/{name}/status"), {"status": pod_status(**status)})
+    def set_status(self, name, phase="Running", ready=True, ip=None, started_at=None, statuses=None, restarts=None, pod=None):
+        """What the kubelet reports. What it does not name stays as in `pod`; a pod without an address gets one.
 
-    def restart_container(self, name):
-        count = self.pod(name)["status"]["containerStatuses"][0]["restartCount"]
-        return self.set_status(name, restarts=count + 1)
+        `statuses` is the order of the containers there, which need not be the spec's. `started_at` is a Unix time;
+        a container that starts does so now, by the kubelet's clock, which is ours.
+        """
+        pod = pod or self.pod(name)
+        known = container_statuses(pod, statuses, phase == "Running", ready, started_at)
+        if restarts is not None:
+            known[0]["restartCount"] = restarts
+        address = ip or pod["status"].get("podIP") or self.new_ip()
+        return self._patch_status(name, pod_status(address, phase, ready, known))
+
+    def _patch_status(self, name, status):
+        return self.api.patch(self.path(f"pods/{name}/status"), {"status": status})
+
+    def restart_container(self, name, container="agent", started_at=None):
+        """It ended and runs again, at once: the kubelet tells both in one report.
+
+        A call is only taken for older than the new container if it is so by more than clocks may differ: see
+        grow_old(). An earlier `started_at` is a report that comes late.
+        """
+        pod = self.pod(name)
+        statuses = [
+            restarted(known, started_at) if known["name"] == container else known
+            for known in pod["status"]["containerStatuses"]
+        ]
+        return self._patch_status(name, {"containerStatuses": statuses})
+
+    def finish_pod(self, name, phase="Failed", reason=None):
+        """Its containers have ended and do not start again. Succeeded, or Failed, as with reason="Evicted"."""
+        ended = {"terminated": {"exitCode": int(phase == "Failed"), "finishedAt": timestamp()}}
+        statuses = [
+            {**known, "state": ended, "ready": False} for known in self.pod(name)["status"]["containerStatuses"]
+        ]
+        status = pod_status(None, phase, False, statuses)
+        return self._patch_status(name, {**status, "reason": reason})
+
+    def label_pod(self, name, **labels):
+        """None takes a label off."""
+        return self.api.patch(self.path(f"pods/{name}"), {"metadata": {"labels": labels}})
 
     def delete_pod(self, name):
         """It is terminating now, and stays so until end_pod()."""
@@ -479,6 +507,32 @@ class Namespace:
     def pods(self):
         """{name: pod}"""
         return {pod["metadata"]["name"]: pod for pod in self.list_pods()["items"] or []}
+
+    def forbid_changes(self, name):
+        """A policy of the cluster lets nobody change this pod's metadata, whatever the role allows."""
+        policy = f"{self.name}-{name}"
+        rule = {"apiGroups": [""], "apiVersions": ["v1"], "operations": ["UPDATE"], "resources": ["pods"]}
+        spec = {
+            "matchConstraints": {"resourceRules": [rule]},
+            "validations": [{"expression": f"object.metadata.name != '{name}'", "message": "hands off"}],
+        }
+        group = "/apis/admissionregistration.k8s.io/v1"
+        self.api.create(f"{group}/validatingadmissionpolicies", {"metadata": {"name": policy}, "spec": spec})
+        here = {"namespaceSelector": {"matchLabels": {"kubernetes.io/metadata.name": self.name}}}
+        binding = {"policyName": policy, "validationActions": ["Deny"], "matchResources": here}
+        self.api.create(
+            f"{group}/validatingadmissionpolicybindings", {"metadata": {"name": policy}, "spec": binding}
+        )
+        wait_until(lambda: not self._may_change(name), "the policy is in force")
+
+    def _may_change(self, name):
+        try:
+            self.api.patch(self.path(f"pods/{name}"), {"metadata": {"labels": {"try": timestamp()}}})
+            return True
+        except ApiError as error:
+            if error.code not in (403, 422):
+                raise
+            return False
 
     # StatefulSets: only with controllers
 
@@ -607,6 +661,7 @@ class Line:
         self.port = free_port()
         self.listener = None
         self.sockets = set()
+        self.swallowed = set()
         self.lock = threading.Lock()
         self.mend()
 
@@ -622,19 +677,34 @@ class Line:
         with contextlib.suppress(OSError):
             while True:
                 client, _ = listener.accept()
-                server = socket.create_connection(("127.0.0.1", self.plane.port))
-                with self.lock:
-                    self.sockets.update((client, server))
-                for pair in ((client, server), (server, client)):
-                    threading.Thread(target=self._carry, args=pair, daemon=True).start()
+                self._connect(client)
+
+    def _connect(self, client):
+        try:
+            server = socket.create_connection(("127.0.0.1", self.plane.port))
+        except OSError:  # it is away
+            client.close()
+            return
+        with self.lock:
+            self.sockets.update((client, server))
+        for pair in ((client, server), (server, client)):
+            threading.Thread(target=self._carry, args=pair, daemon=True).start()
 
     def _carry(self, source, target):
         with contextlib.suppress(OSError):
             while data := source.recv(65536):
-                target.sendall(data)
+                if source not in self.swallowed:
+                    target.sendall(data)
+        if source in self.swallowed:
+            return
         for end in (source, target):
             with contextlib.suppress(OSError):
                 end.shutdown(socket.SHUT_RDWR)
+
+    def swallow(self):
+        """Open connections stay open, and nothing comes through any more, not even their end. New ones are fine."""
+        with self.lock:
+            self.swallowed.update(self.sockets)
 
     def cut(self):
         """Connections end, and new ones are refused."""
@@ -646,6 +716,7 @@ class Line:
                 with contextlib.suppress(OSError):
                     sock.shutdown(socket.SHUT_RDWR)
             self.sockets.clear()
+            self.swallowed.clear()
 
     def close(self):
         self.cut()

@@ -111,7 +111,7 @@ static void kube_listed(void *arg, const struct k8s_pod *pods, size_t count)
         kube_doubt(manager, LIST_EMPTY);
         return;
     }
-    manager->is_confirmed = manager->doubt != LIST_BELIEVED;
+    manager->is_confirmed = manager->doubt == LIST_LOSES_CALLS || count == 0;
     manager->doubt = LIST_BELIEVED;
     kube_tell_marks(manager, pods, count);
     picture_list_begin(&manager->picture);

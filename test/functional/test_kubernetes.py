@@ -158,6 +158,7 @@ def test_the_same_name_with_a_new_uid_is_a_new_pod(namespace, five):
 
 def test_a_container_that_restarts_has_lost_its_call(namespace, five):
     name = five.allocate("CA1")["pod_name"]
+    kube.grow_old()
     namespace.restart_container(name)
     wait_until(lambda: not has_call(five, "CA1"), "the call has ended")
     assert ended(five, "CA1") == [(name, "pod_restarted")]
@@ -349,11 +350,11 @@ def annotations(namespace, name):
 
 def test_a_pod_with_a_call_is_marked_and_relieved_afterwards(namespace, five):
     busy = five.allocate("CA1")["pod_name"]
-    wait_until(lambda: MARKS.items() <= annotations(namespace, busy).items(), "it is marked")
+    kube.wait_until(lambda: MARKS.items() <= annotations(namespace, busy).items(), "it is marked")
     idle = [name for name in names(5) if name != busy]
     assert all(annotations(namespace, name) == {} for name in idle)
     five.release("CA1")
-    wait_until(lambda: annotations(namespace, busy) == {}, "it is relieved")
+    kube.wait_until(lambda: annotations(namespace, busy) == {}, "it is relieved")
 
 
 def test_without_the_right_to_patch_pods_are_not_marked_and_all_else_works(namespace, start_in):

@@ -145,20 +145,58 @@ static void request_finish(struct k8s_request *request, int err)
     request->done(request->arg, &answer);
 }
 
+static struct k8s_request *lane_find_stream(const struct lane *lane)
+{
+    LIST_FOR_EACH (link, &lane->client->requests) {
+        struct k8s_request *request = LIST_ENTRY(link, struct k8s_request, link);
+
+        if (request->lane == lane && request->is_streaming)
+            return request;
+    }
+    return NULL;
+}
+
+/* Each callback may cancel, send, or close the client: so it is looked for anew. A retired lane gets no more.
+ */
+static void lane_end_streams(struct lane *lane, uint64_t waited_ms)
+{
+    struct k8s_request *request;
+
+    assert(lane->is_retired);
+    while ((request = lane_find_stream(lane))) {
+        k8s_request_say(request,
+                        "the connection seems dead: nothing has come on it while another request waited for "
+                        "%llu ms",
+                        (unsigned long long)waited_ms);
+        request_finish(request, -ETIMEDOUT);
+    }
+}
+
 static void on_timeout(uv_timer_t *timer)
 {
     struct k8s_request *request = timer->data;
+    struct lane *lane = request->lane;
     uint64_t waited_ms = request->is_streaming ? request->stall_ms : request->timeout_ms;
+    bool is_dead = lane->arrivals == request->arrivals_before;
 
     k8s_request_say(request,
                     request->is_streaming ? "nothing has come for %llu ms" : "no whole answer within %llu ms",
                     (unsigned long long)waited_ms);
-    lane_retire(request->lane);
+    lane_retire(lane);
     request_finish(request, -ETIMEDOUT);
+    /* The lane stays in memory until the end of this turn at least. */
+    if (is_dead)
+        lane_end_streams(lane, waited_ms);
+}
+
+void client_note_arrival(struct k8s_request *request)
+{
+    request->lane->arrivals++;
 }
 
 void client_restart_timer(struct k8s_request *request, uint64_t timeout_ms)
 {
+    request->arrivals_before = request->lane->arrivals;
     if (timeout_ms > 0)
         uv_timer_start(&request->timer, on_timeout, timeout_ms, 0);
     else

@@ -40,8 +40,9 @@ struct k8s_request_spec {
     size_t body_max;     /* more is -EMSGSIZE */
     /*
      * A stream: each piece of the body of a 200 as it comes, however it is cut. `stall_ms` without a byte
-     * ends it with -ETIMEDOUT. Any other status is gathered and answered as a plain request's. NULL: not a
-     * stream.
+     * ends it with -ETIMEDOUT; so does another request that times out while nothing comes for anyone, since
+     * then the connection seems dead. Any other status is gathered and answered as a plain request's. NULL:
+     * not a stream.
      */
     void (*on_data)(void *arg, struct slice data);
     uint64_t stall_ms;

@@ -449,7 +449,7 @@ static struct pod_seen random_seen(struct replay *replay, unsigned at, char inca
     static const char *const pinned[] = {"standard", "standard", "gold", "b"};
     struct replay_pod *pod = &replay->pods[at];
 
-    if (pick(replay, 20) == 0)
+    if (pick(replay, 8) == 0)
         pod->incarnation++;
     snprintf(incarnation, 16, "uid-%u", pod->incarnation);
     return (struct pod_seen){

@@ -24,7 +24,7 @@ enum {
     CARRIER_MAX = 255,
     CARRIER_TTL_MS = 30000,     /* as in scripts/redis/lib/calls.lua */
     ATTEMPTS_MAX = 8,           /* remembered of one call, as in scripts/redis/lib/attempts.lua */
-    RESTART_SKEW_MS = 2000,     /* by how much clocks may differ: see pod_seen, started_at_ms */
+    RESTART_SKEW_MS = 2000,     /* by how much clocks may differ: see started_at_ms; as in seen.lua */
     ENDED_KEEP_MS = 600 * 1000, /* how long a recorded end is known, as in scripts/redis/lib/ended.lua */
 };
 

@@ -23,6 +23,7 @@ import time
 
 TIMEOUTS_S = (1, 3)  # the impatient ones are gone more often when a router comes back
 TRIES = (1, 2, 4, 4)
+HELD_S = 5  # what was given to nobody is free again by then
 MOMENT_S = 0.3  # an answer and a client's end that are this close may have crossed
 
 
@@ -35,6 +36,8 @@ class Judge:
         self.told = collections.Counter()
         self.story = []
         self.unanswered = collections.defaultdict(list)  # call_sid -> [(router number, when its client gave up)]
+        self.done = {}  # call_sid -> when its release was answered
+        self.held_since = {}  # call_sid -> when an audit first found it although it was done
         self.wakings = collections.defaultdict(list)  # router number -> when it was let go on
 
     def note(self, text):
@@ -70,6 +73,22 @@ class Judge:
         if life:
             with self.lock:
                 life.calls.discard(call_sid)
+
+    def audit(self, call_sids):
+        """All calls that the routers know. One that is done may be there for a moment: an error is undone by the next sweep."""
+        now = time.monotonic()
+        found = {sid: self.held_since.get(sid, now) for sid in call_sids if now - self.done.get(sid, now) > HELD_S}
+        for call_sid, since in found.items():
+            if self.held_since.get(call_sid) != 0 and now - since > HELD_S:
+                found[call_sid] = 0  # once is enough
+                self.judge_held(call_sid)
+        self.held_since = found
+
+    def judge_held(self, call_sid):
+        if self.crossed(call_sid):
+            self.exclude("its client gave up as its router came back")
+        else:
+            self.convict(f"held: {call_sid} has a pod, and its client is gone")
 
     def crossed(self, call_sid):
         """Its client gave up in the moment in which the router came back."""
@@ -246,5 +265,6 @@ class Client:
                 self.judge.count("ended with their container")
             call.life = None
             if status in (200, 404):
+                self.judge.done[call.call_sid] = answered
                 return
             self.pause(0.1, 0.5)

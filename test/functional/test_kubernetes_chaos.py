@@ -141,6 +141,7 @@ class Campaign:
     # The API server
 
     def disturb_api(self, deck, rng):
+        """On the main thread: the servers that it starts end with the thread that has started them."""
         while not self.over.is_set():
             self.wait(rng, 2, 6)
             if not self.over.is_set():
@@ -238,7 +239,7 @@ class Campaign:
 
     def run(self, seconds):
         clients = [Client(self.judge, self.slots, i, SEED, self.clients_over) for i in range(CLIENTS)]
-        working = [self.spawn(client.run) for client in clients]
+        working = [self.spawn(client.run) for client in clients] + [self.spawn(self.audit)]
         cards = {"restart": 4, "restart_sidecar": 3, "replace": 2, "replace_at_once": 2, "fail": 2, "unlabel": 3, "flap": 2}
         pods = Deck([name for name, times in cards.items() for _ in range(times)], self.rng("pods"))
         api = Deck(
@@ -253,11 +254,15 @@ class Campaign:
         )
         blows = ("stopped", "stopped", "killed", "terminated", "cut", "swallow")
         routers = Deck([(who, how) for who in ("leader", "follower") for how in blows], self.rng("routers"))
-        threads = [self.spawn(self.disturb_api, api, self.rng("api script"))]
-        threads += [self.spawn(self.disturb_pods, pods, self.rng(f"pods script {i}")) for i in range(POD_SCRIPTS)]
+        threads = [self.spawn(self.disturb_pods, pods, self.rng(f"pods script {i}")) for i in range(POD_SCRIPTS)]
         threads += [self.spawn(self.disturb_routers, routers, self.rng(f"routers script {i}")) for i in range(ROUTER_SCRIPTS)]
-        self.over.wait(seconds)
-        self.over.set()
+        timer = threading.Timer(seconds, self.over.set)
+        timer.start()
+        try:
+            self.disturb_api(api, self.rng("api script"))
+        finally:
+            self.over.set()
+            timer.cancel()
         self.join(threads)
         time.sleep(5)  # calls on a cluster where all is well
         self.clients_over.set()
@@ -268,6 +273,13 @@ class Campaign:
             thread.join(2 * chaos.PATIENCE_S)
         if any(thread.is_alive() for thread in threads):
             self.errors.append("a thread hangs")
+
+    def audit(self):
+        """Looks at all calls every other second, at any router that answers."""
+        rng = self.rng("audit")
+        while not self.clients_over.wait(2):
+            with contextlib.suppress(httpx.HTTPError, ValueError, KeyError):
+                self.judge.audit(self.calls(rng.choice(self.slots), timeout=1))
 
     # The end: all is well, and nobody calls
 
@@ -282,8 +294,9 @@ class Campaign:
                 wrong[name] = f"{state}, calls {pods[name]['calls'] if name in pods else []}"
         return wrong
 
-    def calls(self):
-        page = self.slots[0].router.get("/api/v1/calls?limit=1000").json()
+    def calls(self, slot=None, timeout=DEADLINE_S):
+        url = (slot or self.slots[0]).router.url + "/api/v1/calls?limit=1000"
+        page = httpx.get(url, timeout=timeout, trust_env=False).json()
         return {call["call_sid"]: call["pod_name"] for call in page["calls"]}
 
     def look_at_the_end(self):
@@ -291,11 +304,9 @@ class Campaign:
         with contextlib.suppress(pytest.fail.Exception):
             wait_until(lambda: not self.calls() and not self.picture(), "all pods are free")
         left = self.calls()
-        for call_sid, pod in left.items():
-            if self.judge.crossed(call_sid):
-                self.judge.exclude("its client gave up as its router came back")
-            else:
-                self.judge.convict(f"left: {call_sid} on {pod}")
+        for call_sid in left:
+            if self.judge.held_since.get(call_sid) != 0:
+                self.judge.judge_held(call_sid)
         for name, state in self.picture().items():
             if name not in left.values():
                 self.judge.convict(f"leaked: {name} is {state}")

@@ -24,6 +24,7 @@ from talkers import setting
 
 SECONDS = setting("CHAOS_SECONDS", 120)
 SEED = int(setting("CHAOS_SEED", time.time()))
+STARTS_EARLY = True  # see conftest.py
 ROUTERS = 3
 CLIENTS = 16
 PODS = 24

@@ -298,7 +298,10 @@ class Fleet:
     # After a restore
 
     def settle(self, pod, rng):
-        """What a node does with what it finds. Its containers run, whatever the API server has forgotten."""
+        """What a node does with what it finds. Its containers run, whatever the API server has forgotten.
+
+        Some have been ended before: see Backups.
+        """
         found = self.look(pod)
         if found is None:
             pod.end()  # a kubelet ends what is not in the API
@@ -307,7 +310,11 @@ class Fleet:
             return
         is_alive = "deletionTimestamp" not in found["metadata"] and found["status"].get("phase") in ("Pending", "Running")
         if found["metadata"]["uid"] == pod.uid and is_alive:
-            self.write(pod)
+            if pod.life():
+                self.write(pod)
+            else:
+                pod.restarts += 1
+                self.start(pod)
             self.label(pod, "agent")
             return
         # It has come back from the dead. Its successor is unknown now, and ends.
@@ -326,13 +333,26 @@ class Fleet:
 
 
 class Backups:
-    """Copies of etcd's data, as backups have them: of a moment."""
+    """Copies of etcd's data, as backups have them: of a moment.
 
-    def __init__(self, plane):
-        self.plane = plane
+    A kubelet ends the containers of a pod that the API server does not have. After a restore a router may see that one is
+    missing, and end its call, before its kubelet has looked; so those that may be missing end before the API server is back.
+    """
+
+    def __init__(self, plane, pods):
+        self.plane, self.pods = plane, pods
         self.numbers = itertools.count()
+        self.uids = {}  # those that are surely in the copy
 
     def take(self):
+        with contextlib.ExitStack() as locks:
+            still = [pod for pod in self.pods if pod.lock.acquire(blocking=False)]
+            for pod in still:
+                locks.callback(pod.lock.release)
+            self.uids = {pod.name: pod.uid for pod in still}
+            return self._copy()
+
+    def _copy(self):
         copy = self.plane.directory / f"backup-{next(self.numbers)}"
         self.plane.etcd.send(signal.SIGSTOP)
         try:
@@ -345,6 +365,9 @@ class Backups:
         """Time is turned back: versions that the routers have seen are given a second time, to other changes."""
         self.plane.end_apiserver()
         self.plane.etcd.end()
+        for pod in self.pods:
+            if self.uids.get(pod.name) != pod.uid:
+                pod.end()
         shutil.rmtree(self.plane.directory / "etcd")
         copy.rename(self.plane.directory / "etcd")
         self.plane.start_etcd()

@@ -23,7 +23,7 @@ import time
 
 TIMEOUTS_S = (1, 3)  # the impatient ones are gone more often when a router comes back
 TRIES = (1, 2, 4, 4)
-HELD_S = 5  # what was given to nobody is free again by then
+HELD_S = 8  # what was given to nobody is free again by then
 MOMENT_S = 0.3  # an answer and a client's end that are this close may have crossed
 
 
@@ -96,9 +96,12 @@ class Judge:
             abs(waking - gone) < MOMENT_S for number, gone in self.unanswered[call_sid] for waking in self.wakings[number]
         )
 
-    def about(self, *words):
-        """The lines of the story with one of these words, and what happened to the routers and the API server."""
-        return [line for line in self.story if "===" in line or any(word in line.split() for word in words)]
+    def about(self, violation):
+        """What happened until then to the calls and pods that it names, to the routers and to the API server."""
+        words = {word.strip("[]',:") for word in violation.split() if "agent-" in word or "call-" in word}
+        end = next(i for i, line in enumerate(self.story) if line.endswith(violation)) + 1
+        told = [line for line in self.story[:end] if "===" in line or words & set(line.split())]
+        return told[-60:]
 
 
 class Call:

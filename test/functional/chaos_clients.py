@@ -75,7 +75,7 @@ class Judge:
                 life.calls.discard(call_sid)
 
     def audit(self, call_sids):
-        """All calls that the routers know. One that is done may be there for a moment: an error is undone by the next sweep."""
+        """All calls that the routers know. One that is done may be there for a moment: a sweep undoes what was an error."""
         now = time.monotonic()
         found = {sid: self.held_since.get(sid, now) for sid in call_sids if now - self.done.get(sid, now) > HELD_S}
         for call_sid, since in found.items():
@@ -153,8 +153,9 @@ class Client:
             with self.judge.lock:
                 self.judge.unanswered[call_sid].append((slot.number, time.monotonic()))
         self.last_bad = slot if status in (None, 503) else None
-        self.judge.count(f"{path.split('/')[3]} {status or 'no answer'}")
-        self.judge.note(f"{call_sid} {method} {path.split('/')[3]} router-{slot.number} {status} {answer.get('pod_name', answer)}")
+        what = path.split("/")[3]
+        self.judge.count(f"{what} {status or 'no answer'}")
+        self.judge.note(f"{call_sid} {what} router-{slot.number} {status} {answer.get('pod_name', answer)}")
         return status, answer, sent, time.monotonic()
 
     def pause(self, least, most):

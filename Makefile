@@ -12,7 +12,7 @@ SANITIZE = -Db_sanitize=address,undefined -Db_lundef=false
 
 export MESON PYTHON
 
-.PHONY: all help deps run demo test asan lint format docs bench bench-gateway bench-slow bench-kube soak fuzz install clean
+.PHONY: all help deps run demo test asan lint format docs bench bench-gateway bench-slow bench-kube bench-kube-requests soak fuzz install clean
 .NOTPARALLEL:
 
 all: build/build.ninja ## build into build/ (the default); the binary is build/smart-router
@@ -43,7 +43,7 @@ test: ## build, then run all unit and functional tests
 asan: ## the same tests under AddressSanitizer and UBSan, in build-asan/
 	@scripts/deps build test
 	@scripts/with-tests build-asan $(SETUP) $(SANITIZE)
-	@REPLICAS_SECONDS=$${REPLICAS_SECONDS:-20} EDGE_SECONDS=$${EDGE_SECONDS:-30} scripts/run-tests build-asan
+	@REPLICAS_SECONDS=$${REPLICAS_SECONDS:-20} EDGE_SECONDS=$${EDGE_SECONDS:-30} CHAOS_SECONDS=$${CHAOS_SECONDS:-60} scripts/run-tests build-asan
 
 lint: ## formatting, static analysis, layers, banned functions, generated docs
 	@scripts/deps build test lint
@@ -79,7 +79,13 @@ bench-kube: ## 5,000 pods of a real Kubernetes: first sync, memory, an idle minu
 	@scripts/kube-binaries >/dev/null
 	@$(PYTHON) bench/kubernetes.py
 
-soak: ## the long campaigns: 10,000,000 simulated operations, 200 rounds of kill -9, four routers for 10 minutes, 20 replaced ones, 1,000,000 streams
+bench-kube-requests: ## what three idle routers ask of an API server in a minute, with 200 pods; writes build/bench-kube-requests.json
+	@scripts/deps build test bench
+	@$(MAKE) --no-print-directory all
+	@scripts/kube-binaries >/dev/null
+	@$(PYTHON) bench/kube_requests.py
+
+soak: ## the long campaigns: 10,000,000 simulated operations, 200 rounds of kill -9, four routers for 10 minutes, chaos for 10 minutes, 20 replaced ones, 1,000,000 streams
 	@scripts/deps build test
 	@scripts/with-tests build $(SETUP)
 	@scripts/soak build

@@ -1,5 +1,7 @@
--- Pods that no longer exist. ARGV: 4 the fence, 5 source, 6… names.
--- Answers, for each: 0 unknown, 1 removed, 2 of another source; number of calls ended, and those, five texts each.
+-- Pods that no longer exist, or that their source does not show any more. ARGV: 4 the fence, 5 source, 6 'gone', or
+-- 'absent': then those that carry calls drain, and keep them; 7… names.
+-- Answers, for each: 0 unknown, 1 removed, 2 of another source, 3 absent and drained; number of calls ended, and those,
+-- five texts each.
 -- Stops after some dozen calls: the pods that the answer leaves out are to be named again.
 -- include base
 -- include deadline
@@ -9,12 +11,20 @@
 -- include calls
 local CALLS_MAX = 50
 local answer = {}
-for i = 6, #ARGV do
+local is_absent = ARGV[6] == 'absent'
+for i = 7, #ARGV do
   local pod = ARGV[i]
   local info = pod_get(pod)
   local ended = {}
   local what = not info and 0 or info.source == ARGV[5] and 1 or 2
-  if what == 1 then
+  if what == 1 and is_absent and pod_load(pod) > 0 then
+    what = 3
+    if not info.terminating then
+      info.terminating = true
+      pod_put(pod, info)
+      pod_place(pod, info)
+    end
+  elseif what == 1 then
     for _, call_sid in ipairs(pod_calls(pod)) do
       call_ended(ended, call_sid, call_record(call_sid), 'gone')
       call_drop(call_sid, pod)

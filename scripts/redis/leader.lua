@@ -32,6 +32,6 @@ if not fence then
   fence = redis.call('TIME')[1]
   redis.call('SET', fence_key, fence)
 elseif not holder then
-  fence = tostring(redis.call('INCR', fence_key))
+  fence = string.format('%.0f', redis.call('INCR', fence_key)) -- tostring() rounds what has 15 digits
 end
 return {ARGV[4], fence}

@@ -55,7 +55,8 @@ for i = first, last, 2 do
       pod_settle(from, from_info)
     end
     call_new(call_sid, pod, label, max, tonumber(ARGV[4]), tonumber(ARGV[5]))
-    rc('HSET', P .. 'call:' .. call_sid, 'merchant_id', merchant, 'provider', provider, 'allocated_at', since)
+    rc('HSET', P .. 'call:' .. call_sid, 'merchant_id', merchant, 'provider', provider, 'allocated_at', since,
+      'placed_at', time[1])
     for k, field in ipairs(FIELDS) do
       if kept[k] then
         rc('HSET', P .. 'call:' .. call_sid, field, kept[k])

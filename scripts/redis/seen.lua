@@ -1,11 +1,12 @@
 -- Takes over observations of pods, a bounded number at a time.
 --
--- ARGV: 4 the fence, 5 how long a pod is held back in ms, 6 '1': these are registrations, 7… six texts for each pod:
--- name, address, incarnation or '', tier or '', source, flags (any of r ready, t terminating, h hold back).
+-- ARGV: 4 the fence, 5 how long a pod is held back in ms, 6 '1': these are registrations, 7… seven texts for each pod:
+-- name, address, incarnation or '', tier or '', source, flags (any of r ready, t terminating, h hold back), and when this
+-- incarnation started in ms, 0 if that is not known: a new one ends the calls that the pod got before that.
 --
 -- Answers, for each pod: what happened (n new, c changed, s the same, - not registered, l left, L changed and
--- left, x conflict), tier, number of calls ended, and those, five texts each. Stops after some dozen calls:
--- the pods that the answer leaves out are to be named again.
+-- left, x conflict), tier, number of calls ended, and those, five texts each. Stops after some dozen calls that
+-- end, or some hundred that may: the pods that the answer leaves out are to be named again.
 -- include base
 -- include deadline
 -- include fence
@@ -13,12 +14,28 @@
 -- include pods
 -- include calls
 local CALLS_MAX = 50
-local answer = {}
+local LOOKED_MAX = 500
+local RESTART_SKEW = 2000 -- RESTART_SKEW_MS in src/core/command.h
+local answer, looked = {}, 0
 
-local function end_calls(pod, ended)
+-- Did the call get its pod before the pod's process started? Whole seconds are all that is known of that. A call that was
+-- never moved got it when it was allocated.
+local function call_is_older(call_sid, started_at)
+  if started_at == 0 then
+    return true
+  end
+  local at = rc('HMGET', P .. 'call:' .. call_sid, 'placed_at', 'allocated_at')
+  local seconds = tonumber(at[1] or at[2] or '0') or 0
+  return math.floor(seconds) * 1000 + RESTART_SKEW <= started_at
+end
+
+local function end_calls(pod, started_at, ended)
   for _, call_sid in ipairs(pod_calls(pod)) do
-    call_ended(ended, call_sid, call_record(call_sid), 'restarted')
-    call_drop(call_sid, pod)
+    looked = looked + 1
+    if call_is_older(call_sid, started_at) then
+      call_ended(ended, call_sid, call_record(call_sid), 'restarted')
+      call_drop(call_sid, pod)
+    end
   end
 end
 
@@ -36,9 +53,9 @@ local function join(name, info, wanted)
   pod_place(name, info)
 end
 
-for i = 7, #ARGV, 6 do
-  local name, address, incarnation, tier, source, flags =
-    ARGV[i], ARGV[i + 1], ARGV[i + 2], ARGV[i + 3], ARGV[i + 4], ARGV[i + 5]
+for i = 7, #ARGV, 7 do
+  local name, address, incarnation, tier, source, flags, started_at =
+    ARGV[i], ARGV[i + 1], ARGV[i + 2], ARGV[i + 3], ARGV[i + 4], ARGV[i + 5], tonumber(ARGV[i + 6])
   local is_ready, is_terminating = string.find(flags, 'r', 1, true) ~= nil, string.find(flags, 't', 1, true) ~= nil
   local is_registration = ARGV[6] == '1'
   local info = pod_get(name)
@@ -80,7 +97,7 @@ for i = 7, #ARGV, 6 do
     info.ready, info.terminating = is_ready, is_terminating
     if is_restarted then
       info.held_until = 0
-      end_calls(name, ended)
+      end_calls(name, started_at, ended)
     end
     if #ended > 0 and pod_should_leave(name, info) then
       pod_leave(name, info) -- it was only waiting for its calls, and goes with the last of them
@@ -108,7 +125,7 @@ for i = 7, #ARGV, 6 do
   for k = 1, #ended do
     answer[n + 3 + k] = ended[k]
   end
-  if #answer > CALLS_MAX * 5 then
+  if #answer > CALLS_MAX * 5 or looked > LOOKED_MAX then
     break
   end
 end

@@ -21,6 +21,8 @@ void allocation_start(struct allocation *allocation)
                                            .merchant_id = allocation->merchant_id,
                                            .provider = allocation->provider}};
 
+    if (api_refuse_gone(&allocation->task, allocation->call_sid))
+        return;
     api_execute(&allocation->task, &command);
 }
 

@@ -56,6 +56,7 @@ struct api_task {
     enum command_type type;
     uint64_t asked_ns;
     uint64_t answered_ns; /* clock_elapsed_ns when the store had answered; valid in the continuations */
+    const struct result *allocated; /* see gone.c; NULL: no allocation, or it is not done yet */
 
     void (*stored)(struct api_task *task, const struct result *result);
     /* The store could not answer, or refused. NULL: 503 as JSON, logged. */
@@ -75,6 +76,14 @@ void api_execute(struct api_task *task, const struct command *command);
 
 /* Microseconds from the request's first byte to the store's answer, for the log. */
 int64_t api_task_us(const struct api_task *task);
+
+/*
+ * gone.c: for allocations only. Has the client gone? Before the command: true: it is not begun. With the
+ * store's answer: true: it is undone, unless another request asked for the call. Either way the request is
+ * answered.
+ */
+bool api_refuse_gone(struct api_task *task, const char *call_sid) MUST_CHECK;
+bool api_undo_gone(struct api_task *task, const struct result *result) MUST_CHECK;
 
 /* admit.c: false: this client has asked for too many pods lately, and has been answered with 429. */
 bool api_admit(struct api *api, struct http_request *request) MUST_CHECK;

@@ -15,7 +15,8 @@ static const char *const method_names[] = {"GET",  "POST",    "PUT",   "DELETE",
                                            "HEAD", "OPTIONS", "PATCH", "other"};
 static const int statuses[] = {200, 400, 401, 403, 404, 405, 408, 409, 413, 417,
                                426, 429, 431, 500, 502, 503, 504, 101, 0};
-static const char *const allocation_names[] = {"success", "existing", "no_pods", "storage_error"};
+static const char *const allocation_names[] = {"success", "existing", "no_pods", "storage_error",
+                                               "client_gone"};
 static const char *const release_names[] = {"success", "not_found", "storage_error"};
 
 static const double request_bounds[] = {0.0001, 0.00025, 0.0005, 0.001, 0.0025, 0.005, 0.01,

@@ -39,36 +39,6 @@ static void api_fail(struct api_task *task, int err)
     api_reply_failure(task->request, err);
 }
 
-static void api_undone(void *arg, int err UNUSED, const struct result *result UNUSED)
-{
-    struct api_task *task = arg;
-
-    http_respond_error(task->request, 503, "the client has gone");
-}
-
-/*
- * A call that was allocated for a client that has gone holds nothing, unless another request asked for it.
- * True: the request is answered from here on.
- */
-static bool api_undo_abandoned(struct api_task *task, const struct result *result)
-{
-    struct command undo = {.type = COMMAND_UNDO};
-    int err;
-
-    if (task->type != COMMAND_ALLOCATE || result->outcome != OUTCOME_OK ||
-        !http_request_is_abandoned(task->request))
-        return false;
-    undo.undo.call_sid = result->allocate.call.call_sid;
-    undo.undo.attempt = result->allocate.attempt;
-    log_info("client has gone before it was answered: its allocation is undone",
-             log_str("call_sid", undo.undo.call_sid), log_str("pod", result->allocate.call.pod),
-             log_str("request_id", http_request_id(task->request)));
-    err = store_execute(task->api->store, &undo, http_request_arena(task->request), api_undone, task);
-    if (err < 0)
-        api_undone(task, err, NULL);
-    return true;
-}
-
 static void api_execute_stored(void *arg, int err, const struct result *result)
 {
     struct api_task *task = arg;
@@ -77,7 +47,7 @@ static void api_execute_stored(void *arg, int err, const struct result *result)
     instruments_asked(task->api->instruments, task->type, task->answered_ns - task->asked_ns);
     if (err < 0)
         api_fail(task, err);
-    else if (!api_undo_abandoned(task, result))
+    else if (!api_undo_gone(task, result))
         task->stored(task, result);
 }
 

@@ -471,6 +471,7 @@ static int app_new_lead(struct app *app)
                     .kube = {.client = app->kube,
                              .namespace_name = settings->namespace_name,
                              .label_selector = settings->pod_label_selector,
+                             .agent_container = settings->voice_agent_container,
                              .agent_port = settings->voice_agent_port,
                              .marks_pods = settings->mark_busy_pods},
                     .cleanup_interval_ms = settings->cleanup_interval_ms,

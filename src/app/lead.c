@@ -12,6 +12,7 @@ struct lead {
     struct api *api;
     struct redis_leader *lock; /* LEAD_BY_REDIS */
     struct k8s_lease *lease;   /* LEAD_BY_LEASE */
+    struct redis_fence *fence; /* with a lease */
     struct manager *manager;   /* while we lead, and until it has stopped after that */
     bool is_wanted;            /* do we lead? */
     bool is_manager_stopping;
@@ -48,6 +49,13 @@ static void lead_finish(void *arg)
     stopped(stopped_arg);
 }
 
+static void lead_lease_stopped(void *arg)
+{
+    struct lead *lead = arg;
+
+    redis_fence_stop(TAKE(lead->fence), lead_finish, lead);
+}
+
 static int lead_settle(struct lead *lead);
 
 static void lead_manager_stopped(void *arg)
@@ -59,6 +67,12 @@ static void lead_manager_stopped(void *arg)
     /* Leadership may have come back while the manager was on its way out. */
     if (lead_settle(lead) < 0)
         log_error("the pool manager cannot be started");
+}
+
+/* Without its number a manager could only fail. The lock in Redis comes with one. */
+static bool lead_can_begin(const struct lead *lead)
+{
+    return lead->is_wanted && (!lead->fence || redis_fence_number(lead->fence));
 }
 
 /* Makes what runs what should run: a manager if and only if we lead. */
@@ -75,12 +89,14 @@ static int lead_settle(struct lead *lead)
         if (lead->lock)
             redis_leader_stop(TAKE(lead->lock), lead_finish, lead);
         else if (lead->lease)
-            k8s_lease_stop(TAKE(lead->lease), lead_finish, lead);
+            k8s_lease_stop(TAKE(lead->lease), lead_lease_stopped, lead);
+        else if (lead->fence)
+            redis_fence_stop(TAKE(lead->fence), lead_finish, lead);
         else
             lead_finish(lead);
         return 0;
     }
-    if (lead->is_wanted && !lead->manager) {
+    if (lead_can_begin(lead) && !lead->manager) {
         int err =
             manager_new(lead->loop, &lead->settings.manager, lead->store, lead->metrics, &lead->manager);
 
@@ -103,6 +119,8 @@ static void lead_changed(void *arg, bool is_leader, const char *leader)
 {
     struct lead *lead = arg;
 
+    if (lead->fence && !is_leader)
+        redis_fence_forget(lead->fence);
     lead_set_wanted(lead, is_leader);
     api_set_leader(lead->api, is_leader, leader);
     if (lead_settle(lead) < 0)
@@ -113,10 +131,12 @@ static bool lead_may_act(void *arg, uint64_t *ret_fence)
 {
     const struct lead *lead = arg;
 
-    *ret_fence = lead->lock ? redis_leader_fence(lead->lock) : 0;
-    if (lead->lock)
+    if (lead->lock) {
+        *ret_fence = redis_leader_fence(lead->lock);
         return redis_leader_leads(lead->lock);
-    return lead->lease && k8s_lease_leads(lead->lease);
+    }
+    *ret_fence = lead->fence ? redis_fence_number(lead->fence) : 0;
+    return *ret_fence && lead->lease && k8s_lease_leads(lead->lease);
 }
 
 static int lead_by_redis(struct lead *lead)
@@ -134,8 +154,29 @@ static int lead_by_redis(struct lead *lead)
     return redis_leader_new(lead->loop, &settings, redis_store_link(lead->store), &lead->lock);
 }
 
+static void lead_lease_written(void *arg)
+{
+    struct lead *lead = arg;
+
+    redis_fence_claim(lead->fence);
+}
+
+static void lead_fence_changed(void *arg)
+{
+    struct lead *lead = arg;
+
+    if (!lead->is_stopping && lead_settle(lead) < 0)
+        log_error("the pool manager cannot be started");
+}
+
 static int lead_by_lease(struct lead *lead)
 {
+    const struct redis_fence_settings fence_settings = {
+        .key_prefix = lead->settings.key_prefix,
+        .patience_ms = lead->settings.retry_ms,
+        .on_change = lead_fence_changed,
+        .on_change_arg = lead,
+    };
     const struct k8s_lease_settings settings = {
         .namespace_name = lead->settings.lease_namespace,
         .name = lead->settings.lease_name,
@@ -145,8 +186,13 @@ static int lead_by_lease(struct lead *lead)
         .retry_ms = lead->settings.retry_ms,
         .on_change = lead_changed,
         .on_change_arg = lead,
+        .on_written = lead_lease_written,
+        .on_written_arg = lead,
     };
+    int err = redis_fence_new(lead->loop, &fence_settings, redis_store_link(lead->store), &lead->fence);
 
+    if (err < 0)
+        return err;
     return k8s_lease_new(lead->loop, &settings, lead->settings.manager.kube.client, &lead->lease);
 }
 

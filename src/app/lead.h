@@ -2,7 +2,8 @@
  * lead.h - runs the pool manager while this process leads, and only then.
  *
  * A process with a store of its own always leads. Where several share one, a Lease of Kubernetes or a lock in
- * Redis elects the leader; losing it stops the manager, not the process.
+ * Redis elects the leader; losing it stops the manager, not the process. Either gives the leader a number in
+ * Redis (its fence), and the manager runs only with one.
  */
 #ifndef APP_LEAD_H
 #define APP_LEAD_H
@@ -10,6 +11,7 @@
 #include "api/api.h"
 #include "k8s/lease.h"
 #include "manager/manager.h"
+#include "store/redis/fence.h"
 #include "store/redis/leader.h"
 #include "store/redis/redis.h"
 
@@ -19,7 +21,7 @@ struct lead; /* opaque: see lead.c */
 enum lead_election {
     LEAD_ALWAYS,   /* nobody is asked */
     LEAD_BY_REDIS, /* the store must be in Redis */
-    LEAD_BY_LEASE, /* manager.kube.client must be there */
+    LEAD_BY_LEASE, /* likewise, and manager.kube.client must be there */
 };
 
 /* What it points to is borrowed and must stay. */
@@ -27,7 +29,7 @@ struct lead_settings {
     struct manager_settings manager;
     enum lead_election election;
     const char *identity;
-    const char *key_prefix; /* of the lock in Redis */
+    const char *key_prefix; /* of the lock and of the fence in Redis */
     const char *lease_namespace;
     const char *lease_name;
     uint64_t duration_ms;

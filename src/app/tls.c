@@ -18,9 +18,9 @@ static void app_warn_of_tls(const struct tls_notes *notes)
         log_warn("everybody on this machine can read TLS_KEY_FILE: whoever does can pose as this router");
 }
 
-static int app_adopt(void *arg, int fd, const char *peer)
+static int app_adopt(void *arg, int fd, int client_fd, const char *peer)
 {
-    return http_server_adopt(arg, fd, peer, true);
+    return http_server_adopt(arg, fd, peer, client_fd);
 }
 
 int app_new_tls(uv_loop_t *loop, const struct settings *settings, struct metrics *metrics,

@@ -266,6 +266,21 @@ static enum config_pod_source config_find_source(const struct settings *settings
     return config_has_kubernetes(settings) ? CONFIG_PODS_KUBERNETES : CONFIG_PODS_API;
 }
 
+/* Kubernetes calls containers by a DNS label: lower-case letters, digits and inner hyphens. */
+static void config_check_container(struct config *config)
+{
+    const char *name = config->settings.voice_agent_container;
+    size_t len = strlen(name);
+
+    if (strspn(name, "abcdefghijklmnopqrstuvwxyz0123456789-") == len && name[0] != '-' &&
+        (len == 0 || name[len - 1] != '-'))
+        return;
+    strbuf_append_str(&config->errors, "VOICE_AGENT_CONTAINER is \"");
+    json_escape(&config->errors, slice_of(name));
+    strbuf_append_str(&config->errors,
+                      "\", but a container's name has lower-case letters, digits and inner hyphens only\n");
+}
+
 /* Settings that only make sense together. Runs also when some are bad: those have their defaults. */
 static int config_check_together(struct config *config)
 {
@@ -393,6 +408,8 @@ static int config_fill(struct config *config, config_lookup_fn lookup, void *arg
         err = config_read_static_pods(config);
     if (err == 0)
         err = config_check_together(config);
+    if (err == 0)
+        config_check_container(config);
     if (err == 0)
         err = config_cut_slashes(config, &config->settings.voice_agent_base_url);
     if (err == 0)

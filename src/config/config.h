@@ -64,6 +64,7 @@ struct settings {
     size_t static_pod_count;
     const char *namespace_name;
     const char *pod_label_selector;
+    const char *voice_agent_container;
     const char *kubeconfig;
     const char *kube_api_url;
     const char *kubernetes_service_host;

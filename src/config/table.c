@@ -111,6 +111,10 @@ const struct setting config_table[] = {
      .help = "The Kubernetes namespace of the pods."},
     {"POD_LABEL_SELECTOR", group_pods, SETTING_STRING, FIELD(pod_label_selector),
      .fallback = "app=voice-agent", LIMITS(1, 1024), .help = "Which pods of the namespace are voice agents."},
+    {"VOICE_AGENT_CONTAINER", group_pods, SETTING_STRING, FIELD(voice_agent_container), .fallback = "",
+     LIMITS(0, 63),
+     .help = "The container of those pods in which the agent runs: when it restarts, its calls end. Restarts "
+             "of other containers do not matter. Unset: the first one of each pod's spec."},
     {"KUBECONFIG", group_pods, SETTING_STRING, FIELD(kubeconfig), .fallback = "", LIMITS(0, 4096),
      .help = "A kubeconfig file, whose current context says where the API server is and who we are. Unset: "
              "the service account of the pod that the router runs in."},

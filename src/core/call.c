@@ -21,6 +21,15 @@ bool call_is_expired(const struct core *core, const struct call *call)
     return call->lease.at <= core->now_ms;
 }
 
+bool call_is_older(const struct call *call, uint64_t started_at_ms)
+{
+    /* A store may know the time of a call in whole seconds only: all of them compare these. */
+    uint64_t placed_at_ms = call->placed_at_ms - call->placed_at_ms % 1000;
+
+    return started_at_ms == 0 ||
+           (started_at_ms >= RESTART_SKEW_MS && placed_at_ms <= started_at_ms - RESTART_SKEW_MS);
+}
+
 static int calls_reserve(struct core *core)
 {
     uint32_t room = core->slots_room ? core->slots_room * 2 : 64;
@@ -60,7 +69,8 @@ int call_new(struct core *core, const char *call_sid, const char *merchant_id, c
     call = malloc(sizeof(*call) + sid_len + merchant_len + provider_len + 3);
     if (!call)
         return -ENOMEM;
-    *call = (struct call){.pod = pod, .source = source, .allocated_at_ms = allocated_at_ms};
+    *call = (struct call){
+        .pod = pod, .source = source, .allocated_at_ms = allocated_at_ms, .placed_at_ms = allocated_at_ms};
     memcpy(call->call_sid, call_sid, sid_len + 1);
     text = call->call_sid + sid_len + 1;
     call->merchant_id = memcpy(text, merchant_id, merchant_len + 1);
@@ -96,6 +106,10 @@ void call_report(struct core *core, const struct call *call)
                                    .allocated_at_ms = call->allocated_at_ms,
                                    .expires_at_ms = call->lease.at},
                       });
+    if (call->placed_at_ms != call->allocated_at_ms)
+        core_report(core,
+                    &(struct record){.type = RECORD_PLACED,
+                                     .placed = {.call_sid = call->call_sid, .at_ms = call->placed_at_ms}});
     if (call->was_renewed)
         call_report_lease(core, call);
 }
@@ -179,7 +193,7 @@ void call_renew(struct core *core, struct call *call)
 
 void call_revive(struct core *core, struct call *call)
 {
-    /* As two records, as for a move: a renewal would say more than happened. */
+    /* Told anew, as for a move: a renewal would say more than happened. */
     core_report(core, &(struct record){.type = RECORD_CALL_GONE, .call = {.call_sid = call->call_sid}});
     heap_set(&core->leases, &call->lease, core->now_ms + first_lease_ms(core));
     call_report(core, call);
@@ -210,7 +224,7 @@ void call_move(struct core *core, struct call *call, struct pod *to)
     struct pod *from = call->pod;
     struct pool *source = call->source;
 
-    /* As two records, which a store makes durable together: one without the other would lose the call. */
+    /* As several records, which a store makes durable together: the first alone would lose the call. */
     core_report(core, &(struct record){.type = RECORD_CALL_GONE, .call = {.call_sid = call->call_sid}});
     list_remove(&call->on_pod);
     from->load--;
@@ -219,6 +233,7 @@ void call_move(struct core *core, struct call *call, struct pod *to)
     pool_ref(to->pool);
     call->pod = to;
     call->source = to->pool;
+    call->placed_at_ms = core->now_ms;
     call->misses = 0;
     heap_set(&core->leases, &call->lease, core->now_ms + first_lease_ms(core));
     pool_unref(core, source);

@@ -24,7 +24,7 @@ enum {
     CARRIER_MAX = 255,
     CARRIER_TTL_MS = 30000,     /* as in scripts/redis/lib/calls.lua */
     ATTEMPTS_MAX = 8,           /* remembered of one call, as in scripts/redis/lib/attempts.lua */
-    RESTART_SKEW_MS = 2000,     /* by how much clocks may differ: see pod_seen, started_at_ms */
+    RESTART_SKEW_MS = 2000,     /* by how much clocks may differ: see started_at_ms; as in seen.lua */
     ENDED_KEEP_MS = 600 * 1000, /* how long a recorded end is known, as in scripts/redis/lib/ended.lua */
 };
 
@@ -105,16 +105,16 @@ struct pod_seen {
     const char
         *incarnation; /* NULL: not known. A pod that is registered keeps its own, a new one gets the time. */
     const char *tier; /* NULL: any. Else the pod joins this one and rebalancing leaves it there. */
-    enum pod_source source;
-    bool is_ready;
-    bool is_terminating;
-    bool hold_back; /* if the store does not know it: no call until its first heartbeat, at most HEARTBEAT_TTL
-                     */
     /*
      * When this incarnation started, by the wall clock of its node; 0: not known, or it has not. A new
      * incarnation ends the calls that the pod got before that: all of them if it is not known.
      */
     uint64_t started_at_ms;
+    enum pod_source source;
+    bool is_ready;
+    bool is_terminating;
+    bool hold_back; /* if the store does not know it: no call until its first heartbeat, at most HEARTBEAT_TTL
+                     */
     /* In a sync: the source knows that the pod exists, but not how it is. It stays as it is. */
     bool is_kept;
 };

@@ -35,10 +35,12 @@ static const char *allocate_fault(const struct command *command)
     return NULL;
 }
 
-static const char *seen_fault(const struct pod_seen *seen, const struct tier_config *tiers)
+static const char *seen_fault(const struct pod_seen *seen, bool is_sync, const struct tier_config *tiers)
 {
     if (!name_is_pod(seen->name, strlen(seen->name)))
         return "pod_name " POD_NAME_RULE;
+    if (is_sync && seen->is_kept)
+        return NULL; /* the name is all that counts */
     if (!name_is_address(seen->address, strlen(seen->address)))
         return "address must be host:port";
     if (seen->incarnation && !name_is_incarnation(seen->incarnation, strlen(seen->incarnation)))
@@ -51,7 +53,7 @@ static const char *seen_fault(const struct pod_seen *seen, const struct tier_con
 static const char *sync_fault(const struct command *command, const struct tier_config *tiers)
 {
     for (size_t i = 0; i < command->sync.count; i++) {
-        const char *fault = seen_fault(&command->sync.pods[i], tiers);
+        const char *fault = seen_fault(&command->sync.pods[i], true, tiers);
 
         if (fault)
             return fault;
@@ -74,7 +76,7 @@ const char *command_fault(const struct command *command, const struct tier_confi
                    ? NULL
                    : "call_sids are not valid";
     case COMMAND_POD_SEEN:
-        return seen_fault(&command->pod_seen.pod, tiers);
+        return seen_fault(&command->pod_seen.pod, false, tiers);
     case COMMAND_SYNC:
         return sync_fault(command, tiers);
     case COMMAND_MERCHANT_SET:

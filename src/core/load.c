@@ -96,6 +96,16 @@ static int apply_call_gone(struct core *core, const struct record *record)
     return 0;
 }
 
+static int apply_placed(struct core *core, const struct record *record)
+{
+    struct call *call = call_find(core, record->placed.call_sid);
+
+    if (!call)
+        return -EBADMSG;
+    call->placed_at_ms = record->placed.at_ms;
+    return 0;
+}
+
 static int apply_renewed(struct core *core, const struct record *record)
 {
     struct call *call = call_find(core, record->renewed.call_sid);
@@ -165,6 +175,9 @@ int core_apply(struct core *core, const struct record *record)
         break;
     case RECORD_RENEWED:
         rc = apply_renewed(core, record);
+        break;
+    case RECORD_PLACED:
+        rc = apply_placed(core, record);
         break;
     case RECORD_OVER:
         rc = apply_over(core, record);

@@ -3,21 +3,25 @@
 #include "core/state.h"
 
 /*
- * Ends every call of the pod. *ret_has_left: the pod has left with the last one. Without memory to name them
- * in the answer (-ENOMEM) they end all the same.
+ * Ends the calls that the pod got before `started_at_ms`, or all of them if that is 0. *ret_has_left: the pod
+ * has left with the last one. Without memory to name them in the answer (-ENOMEM) they end all the same.
  */
-static int end_calls(struct core *core, struct pod *pod, enum call_end why, struct arena *arena,
-                     struct ended_array *ended, bool *ret_has_left)
+static int end_calls(struct core *core, struct pod *pod, uint64_t started_at_ms, enum call_end why,
+                     struct arena *arena, struct ended_array *ended, bool *ret_has_left)
 {
     int rc = 0;
 
     *ret_has_left = false;
-    while (!*ret_has_left && !list_is_empty(&pod->calls)) {
-        struct call *call = LIST_ENTRY(pod->calls.next, struct call, on_pod);
+    LIST_FOR_EACH (link, &pod->calls) {
+        struct call *call = LIST_ENTRY(link, struct call, on_pod);
 
+        if (!call_is_older(call, started_at_ms))
+            continue;
         if (rc == 0)
             rc = ended_array_add(ended, arena, call, why);
         *ret_has_left = call_lose(core, call, why);
+        if (*ret_has_left)
+            break; /* and the list with it */
     }
     return rc;
 }
@@ -25,7 +29,7 @@ static int end_calls(struct core *core, struct pod *pod, enum call_end why, stru
 int pod_end(struct core *core, struct pod *pod, struct arena *arena, struct ended_array *ended)
 {
     bool has_left;
-    int rc = end_calls(core, pod, CALL_END_POD_GONE, arena, ended, &has_left);
+    int rc = end_calls(core, pod, 0, CALL_END_POD_GONE, arena, ended, &has_left);
 
     if (!has_left)
         pod_leave(core, pod);
@@ -86,7 +90,7 @@ static int seen_again(struct core *core, struct pod *pod, const struct pod_seen 
     pod->is_terminating = seen->is_terminating;
     if (is_restarted) {
         pod->held_until_ms = 0;
-        rc = end_calls(core, pod, CALL_END_RESTARTED, arena, ended, ret_has_left);
+        rc = end_calls(core, pod, seen->started_at_ms, CALL_END_RESTARTED, arena, ended, ret_has_left);
         if (*ret_has_left)
             return rc;
     }
@@ -152,6 +156,20 @@ int core_pod_seen(struct core *core, const struct command *command, struct arena
     return result->pod_seen.tier ? 0 : -ENOMEM;
 }
 
+/*
+ * Its source does not show the pod any more, but it carries calls, and nobody has said that it is gone: it
+ * gets no other call until it is seen again, or gone.
+ */
+static void pod_set_absent(struct core *core, struct pod *pod)
+{
+    assert(pod->load > 0);
+    if (pod->is_terminating)
+        return;
+    pod->is_terminating = true;
+    pod_place(core, pod);
+    pod_report(core, pod);
+}
+
 int core_pod_gone(struct core *core, const struct command *command, struct arena *arena,
                   struct result *result)
 {
@@ -163,6 +181,11 @@ int core_pod_gone(struct core *core, const struct command *command, struct arena
     }
     if (pod->source != command->pod_gone.source)
         return fail_conflict(arena, result, "this pod is managed elsewhere and cannot be removed");
+    if (command->pod_gone.is_absent && pod->load > 0) {
+        pod_set_absent(core, pod);
+        result->pod_gone.has_stayed = true;
+        return 0;
+    }
     return pod_end(core, pod, arena, &result->pod_gone.ended);
 }
 
@@ -176,6 +199,11 @@ static int sync_one(struct core *core, const struct pod_seen *seen, struct arena
     bool has_left = false;
     int rc = 0;
 
+    if (seen->is_kept) {
+        if (pod)
+            pod->sync_mark = core->sync_mark;
+        return 0;
+    }
     if (pod) {
         rc = seen_again(core, pod, seen, incarnation, arena, &result->sync.ended, &has_changed, &has_left);
         result->sync.changed += has_changed;
@@ -189,11 +217,46 @@ static int sync_one(struct core *core, const struct pod_seen *seen, struct arena
     return rc;
 }
 
+static bool is_spared(const struct core *core, const struct pod *pod, enum pod_source source)
+{
+    return pod->source == source && pod->sync_mark != core->sync_mark && pod->load > 0;
+}
+
+/* Those that this source does not show any more, and that carry calls: they stay, and are named. */
+static int sync_spare(struct core *core, enum pod_source source, struct arena *arena,
+                      struct name_array *absent)
+{
+    size_t count = 0;
+    int rc;
+
+    for (size_t i = 0; i < core->pods.count; i++)
+        count += is_spared(core, core->pods_by_name[i], source);
+    if (count == 0)
+        return 0;
+    rc = name_array_init(absent, arena, count);
+    for (size_t i = 0; rc == 0 && i < core->pods.count; i++) {
+        struct pod *pod = core->pods_by_name[i];
+
+        if (!is_spared(core, pod, source))
+            continue;
+        pod->sync_mark = core->sync_mark;
+        pod_set_absent(core, pod);
+        rc = name_array_add(absent, arena, pod->name);
+    }
+    return rc;
+}
+
 int core_sync(struct core *core, const struct command *command, struct arena *arena, struct result *result)
 {
     core->sync_mark++;
     for (size_t i = 0; i < command->sync.count; i++) {
         int rc = sync_one(core, &command->sync.pods[i], arena, result);
+
+        if (rc)
+            return rc;
+    }
+    if (command->sync.spares_calls) {
+        int rc = sync_spare(core, command->sync.source, arena, &result->sync.absent);
 
         if (rc)
             return rc;

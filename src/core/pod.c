@@ -209,17 +209,18 @@ static enum pod_state pod_state_now(const struct core *core, const struct pod *p
  */
 static void pod_set_due(struct core *core, struct pod *pod)
 {
-    uint64_t due = UINT64_MAX;
+    const uint64_t never = UINT64_MAX;
+    uint64_t due = never;
 
     if (pod_should_leave(core, pod))
         due = core->now_ms;
     if (!pod->is_terminating && pod->draining_until_ms > core->now_ms)
-        due = min_u64(due, pod->draining_until_ms);
+        due = min_u64(due, min_u64(never - 1, pod->draining_until_ms));
     if (pod->held_until_ms > core->now_ms)
-        due = min_u64(due, pod->held_until_ms);
+        due = min_u64(due, min_u64(never - 1, pod->held_until_ms));
     if (pod->source == POD_SOURCE_API)
         due = min_u64(due, pod_silent_at(core, pod));
-    if (due == UINT64_MAX)
+    if (due == never)
         heap_remove(&core->pods_due, &pod->due);
     else if (pod->due.place == 0 || pod->due.at > due || pod->due.at <= core->now_ms)
         heap_set(&core->pods_due, &pod->due, due);

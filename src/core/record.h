@@ -20,6 +20,7 @@ enum record_type {
     RECORD_CALL_GONE = 7,
     RECORD_RENEWED = 8,
     RECORD_OVER = 9,
+    RECORD_PLACED = 10,
 };
 
 struct record {
@@ -57,6 +58,11 @@ struct record {
             const char *call_sid;
             uint64_t expires_at_ms;
         } renewed;
+        /* When a call got the pod that it is on, if that is not when it was allocated. */
+        struct {
+            const char *call_sid;
+            uint64_t at_ms;
+        } placed;
         /* The recorded end of a call, which RECORD_CALL_GONE has ended. */
         struct {
             const char *call_sid;

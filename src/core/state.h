@@ -69,6 +69,7 @@ struct call {
     struct pod *pod;
     struct pool *source; /* where its pod came from */
     uint64_t allocated_at_ms;
+    uint64_t placed_at_ms; /* when it got this pod: later than that if it was moved */
     uint32_t slot;
     uint32_t misses; /* heartbeats in a row that left it out */
     struct attempts attempts;
@@ -182,6 +183,8 @@ struct call *call_find(const struct core *core, const char *call_sid);
  * of the call renews it.
  */
 bool call_is_expired(const struct core *core, const struct call *call);
+/* Did the call get its pod before the pod's process started? With 0, not known, it counts as if it had. */
+bool call_is_older(const struct call *call, uint64_t started_at_ms);
 /* Makes a call on `pod`, without a record and without placing the pod. */
 int call_new(struct core *core, const char *call_sid, const char *merchant_id, const char *provider,
              struct pod *pod, struct pool *source, uint64_t allocated_at_ms, uint64_t expires_at_ms,

@@ -117,6 +117,8 @@ static bool connection_finish(struct http_connection *connection)
 
         on_close(request->on_close_arg);
     }
+    if (request->is_unsent && request->on_unsent)
+        request->on_unsent(request->on_unsent_arg);
     if (request->state != REQUEST_READING && server->on_done)
         server->on_done(request, server->on_done_arg);
     http_request_put(request);

@@ -53,7 +53,7 @@ struct http_connection {
     bool is_paused; /* reading was stopped because the buffer is full */
     bool has_asked; /* at least the start of one request has come */
     size_t discarded;
-    bool is_tls;     /* what its socket carries was decrypted on the way */
+    int tls_fd;      /* -1, or the client's own socket: see http_server_adopt */
     unsigned writes; /* of connection_send that are under way */
     char peer[INET6_ADDRSTRLEN];
 };

@@ -81,11 +81,12 @@ uint16_t http_server_port(const struct http_server *server);
 
 /*
  * Takes `fd`, a connected stream socket that somebody else accepted, as a connection like those the server
- * accepts itself, with the same limits. `peer` is the client's address as text; copied. `is_tls`: what comes
- * out of it in clear text came encrypted. `peer` NULL: it is that of the socket. On failure `fd` is still the
- * caller's; -ESHUTDOWN: the server takes no more connections.
+ * accepts itself, with the same limits. `peer` is the client's address as text; copied. `peer` NULL: it is
+ * that of the socket. `tls_fd`: -1, or what comes out of `fd` in clear text came encrypted on this socket of
+ * the client, which is only looked at, never read, and is not closed before the other end of `fd` is. On
+ * failure `fd` is still the caller's; -ESHUTDOWN: the server takes no more connections.
  */
-int http_server_adopt(struct http_server *server, int fd, const char *peer, bool is_tls) MUST_CHECK;
+int http_server_adopt(struct http_server *server, int fd, const char *peer, int tls_fd) MUST_CHECK;
 
 /*
  * From now on every answer says "Connection: close". A client that asks again and again goes elsewhere by
@@ -140,10 +141,19 @@ bool http_request_is_tls(const struct http_request *request);
 uint64_t
 http_request_started_ns(const struct http_request *request); /* clock_elapsed_ns when its first byte came */
 /*
- * Has the client closed its side, or gone, before it was answered? One that only says that it sends nothing
- * more cannot be told from one that has gone, and counts as that, as with most servers.
+ * Has the client closed its side, or gone, before it was answered? An end that has not been read yet counts,
+ * too: the socket is looked at, unless that was done less than HTTP_LOOK_AGAIN_NS ago. One that only says
+ * that it sends nothing more cannot be told from one that has gone, and counts as that, as with most servers.
  */
-bool http_request_is_abandoned(const struct http_request *request);
+enum { HTTP_LOOK_AGAIN_NS = 2 * 1000 * 1000 };
+bool http_request_is_abandoned(struct http_request *request);
+/*
+ * http_respond is to look whether the client has gone, right before it sends. If so, or if the kernel takes
+ * no byte of the answer, nothing is sent, and `unsent` runs once, just before on_done. What the kernel took
+ * may be lost as well, but nobody can tell: an end or a reset that comes later is no sign of that, because
+ * clients that have read their answer close their connections, too, and some with a reset.
+ */
+void http_request_on_unsent(struct http_request *request, void (*unsent)(void *arg), void *arg);
 /* For on_done: the status that was answered, 0 if the client was gone before. */
 int http_request_status(const struct http_request *request);
 

@@ -1,5 +1,6 @@
 #include "http/request.h"
 
+#include <poll.h>
 #include <stdlib.h>
 
 #include "base/clock.h"
@@ -55,6 +56,9 @@ struct http_request *http_request_get(struct http_connection *connection)
     strbuf_init(&request->extra, &request->arena, HTTP_HEADER_MAX);
     request->unsent = 0;
     request->on_close = NULL;
+    request->looked_ns = 0;
+    request->is_unsent = false;
+    request->on_unsent = NULL;
     return request;
 }
 
@@ -175,7 +179,7 @@ const char *http_request_peer(const struct http_request *request)
 
 bool http_request_is_tls(const struct http_request *request)
 {
-    return request->connection->is_tls;
+    return request->connection->tls_fd >= 0;
 }
 
 uint64_t http_request_started_ns(const struct http_request *request)
@@ -183,9 +187,45 @@ uint64_t http_request_started_ns(const struct http_request *request)
     return request->started_ns;
 }
 
-bool http_request_is_abandoned(const struct http_request *request)
+/*
+ * What the client did last may be in the kernel and not read yet: its request and its end arrive together
+ * when this process stood still. POLLRDHUP tells the end whatever bytes come before it.
+ */
+static bool connection_has_ended(const struct http_connection *connection)
 {
-    return connection_is_gone(request->connection) || request->connection->has_eof;
+    struct pollfd sockets[2] = {{.events = POLLRDHUP}, {.fd = connection->tls_fd, .events = POLLRDHUP}};
+    uv_os_fd_t fd;
+
+    if (uv_fileno((const uv_handle_t *)connection->tcp, &fd))
+        return true;
+    sockets[0].fd = fd;
+    /* Once the client's own socket is closed, its number may be another's; then the first one has ended, too.
+     */
+    return poll(sockets, connection->tls_fd >= 0 ? 2 : 1, 0) > 0;
+}
+
+bool http_request_is_abandoned(struct http_request *request)
+{
+    const struct http_connection *connection = request->connection;
+    uint64_t now_ns;
+
+    if (connection_is_gone(connection) || connection->has_eof)
+        return true;
+    /*
+     * A look costs about 1 % of an allocation. A client that goes so soon after one could as well go right
+     * after its answer, which nobody would see either.
+     */
+    now_ns = clock_elapsed_ns();
+    if (now_ns - request->looked_ns < HTTP_LOOK_AGAIN_NS)
+        return false;
+    request->looked_ns = now_ns;
+    return connection_has_ended(connection);
+}
+
+void http_request_on_unsent(struct http_request *request, void (*unsent)(void *arg), void *arg)
+{
+    request->on_unsent = unsent;
+    request->on_unsent_arg = arg;
 }
 
 int http_request_status(const struct http_request *request)

@@ -88,6 +88,10 @@ struct http_request {
 
     void (*on_close)(void *arg);
     void *on_close_arg;
+    uint64_t looked_ns; /* when the socket was last asked whether the client has gone; 0: never */
+    bool is_unsent;     /* the client had gone before the first byte of the answer */
+    void (*on_unsent)(void *arg);
+    void *on_unsent_arg;
 
     struct http_request *next_free;
 };

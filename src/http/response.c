@@ -275,15 +275,18 @@ static void response_write(struct http_request *request, size_t head_len, struct
     } else if (body.len > 0) {
         bufs[count++] = uv_buf_init((char *)(uintptr_t)body.data, (unsigned)body.len);
     }
-    taken = response_try(connection, bufs, count);
+    taken = request->on_unsent && http_request_is_abandoned(request) ? UV_EPIPE
+                                                                     : response_try(connection, bufs, count);
     if (taken == UV_EAGAIN)
         taken = 0;
-    if (taken < 0)
+    if (taken < 0) {
+        request->is_unsent = true;
         response_failed(request);
-    else if ((size_t)taken == total)
+    } else if ((size_t)taken == total) {
         request->state = REQUEST_SENT;
-    else
+    } else {
         response_wait(request, head_len, body, (size_t)taken);
+    }
 }
 
 /* Is there a body, as far as the framing goes? */
@@ -301,6 +304,7 @@ void http_respond(struct http_request *request, int status, const char *content_
 
     if (connection_is_gone(connection)) {
         request->status = 0;
+        request->is_unsent = true;
         request->state = REQUEST_SENT;
     } else {
         request->status = status;

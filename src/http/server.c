@@ -275,7 +275,7 @@ static void server_drop(struct http_server *server, uv_tcp_t *tcp)
 }
 
 /* `peer` is NULL if it is the socket's own. */
-static void server_take(struct http_server *server, uv_tcp_t *tcp, const char *peer, bool is_tls)
+static void server_take(struct http_server *server, uv_tcp_t *tcp, const char *peer, int tls_fd)
 {
     bool is_over_limit = reserve_is_needed(server, tcp);
     struct http_connection *connection = connection_new(server, tcp, peer);
@@ -285,7 +285,7 @@ static void server_take(struct http_server *server, uv_tcp_t *tcp, const char *p
         server_drop(server, tcp);
         return;
     }
-    connection->is_tls = is_tls;
+    connection->tls_fd = tls_fd;
     if (is_over_limit) {
         reserve_add(connection);
     } else {
@@ -313,10 +313,10 @@ static void server_accept_one(struct http_server *server)
         server_drop(server, tcp);
         return;
     }
-    server_take(server, tcp, NULL, false);
+    server_take(server, tcp, NULL, -1);
 }
 
-int http_server_adopt(struct http_server *server, int fd, const char *peer, bool is_tls)
+int http_server_adopt(struct http_server *server, int fd, const char *peer, int tls_fd)
 {
     uv_tcp_t *tcp;
     int err;
@@ -337,7 +337,7 @@ int http_server_adopt(struct http_server *server, int fd, const char *peer, bool
         return err;
     }
     server_start_ticking(server);
-    server_take(server, tcp, peer, is_tls);
+    server_take(server, tcp, peer, tls_fd);
     return 0;
 }
 
@@ -455,7 +455,7 @@ static void server_accept_rest(struct http_server *server)
             continue;
         if (fd < 0)
             return;
-        if (http_server_adopt(server, fd, NULL, false) < 0)
+        if (http_server_adopt(server, fd, NULL, -1) < 0)
             (void)close(fd);
     }
 }

@@ -12,3 +12,10 @@ uint64_t k8s_backoff_next(struct k8s_backoff *backoff, uint64_t now_ms, uint64_t
     backoff->until_ms = now_ms + wait_ms;
     return wait_ms;
 }
+
+uint64_t k8s_retry_after_ms(double seconds)
+{
+    if (!(seconds > 0))
+        return 0;
+    return (uint64_t)(seconds < K8S_RETRY_AFTER_MAX_S ? seconds : K8S_RETRY_AFTER_MAX_S) * 1000;
+}

@@ -11,6 +11,7 @@ enum {
     K8S_BACKOFF_MIN_MS = 800,
     K8S_BACKOFF_MAX_MS = 30000,
     K8S_BACKOFF_QUIET_MS = 120000,
+    K8S_RETRY_AFTER_MAX_S = 30,
 };
 
 /* All zero to begin with. */
@@ -25,5 +26,11 @@ struct k8s_backoff {
  */
 uint64_t k8s_backoff_next(struct k8s_backoff *backoff, uint64_t now_ms, uint64_t at_least_ms,
                           uint32_t random);
+
+/*
+ * What the server asks for by Retry-After, or in the details of a Status, as far as it is honoured: whoever
+ * asks for an hour would be without news for an hour.
+ */
+uint64_t k8s_retry_after_ms(double seconds);
 
 #endif

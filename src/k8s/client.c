@@ -4,11 +4,11 @@
 #include <stdlib.h>
 
 #include "base/clock.h"
+#include "k8s/backoff.h"
 #include "k8s/client_internal.h"
 
 enum {
     K8S_REQUESTS_MAX = 64,
-    K8S_RETRY_AFTER_MAX_S = 3600,
     K8S_BURST_KEEP_MAX = 256 * 1024, /* a larger buffer of a stream is given back */
 };
 
@@ -124,9 +124,9 @@ static uint64_t retry_after_ms(CURL *easy)
 {
     curl_off_t seconds = 0;
 
-    if (curl_easy_getinfo(easy, CURLINFO_RETRY_AFTER, &seconds) != CURLE_OK || seconds <= 0)
+    if (curl_easy_getinfo(easy, CURLINFO_RETRY_AFTER, &seconds) != CURLE_OK)
         return 0;
-    return min_u64((uint64_t)seconds, K8S_RETRY_AFTER_MAX_S) * 1000;
+    return k8s_retry_after_ms((double)seconds);
 }
 
 /* The sentence is in request->error already. */
@@ -145,20 +145,58 @@ static void request_finish(struct k8s_request *request, int err)
     request->done(request->arg, &answer);
 }
 
+static struct k8s_request *lane_find_stream(const struct lane *lane)
+{
+    LIST_FOR_EACH (link, &lane->client->requests) {
+        struct k8s_request *request = LIST_ENTRY(link, struct k8s_request, link);
+
+        if (request->lane == lane && request->is_streaming)
+            return request;
+    }
+    return NULL;
+}
+
+/* Each callback may cancel, send, or close the client: so it is looked for anew. A retired lane gets no more.
+ */
+static void lane_end_streams(struct lane *lane, uint64_t waited_ms)
+{
+    struct k8s_request *request;
+
+    assert(lane->is_retired);
+    while ((request = lane_find_stream(lane))) {
+        k8s_request_say(request,
+                        "the connection seems dead: nothing has come on it while another request waited for "
+                        "%llu ms",
+                        (unsigned long long)waited_ms);
+        request_finish(request, -ETIMEDOUT);
+    }
+}
+
 static void on_timeout(uv_timer_t *timer)
 {
     struct k8s_request *request = timer->data;
+    struct lane *lane = request->lane;
     uint64_t waited_ms = request->is_streaming ? request->stall_ms : request->timeout_ms;
+    bool is_dead = lane->arrivals == request->arrivals_before;
 
     k8s_request_say(request,
                     request->is_streaming ? "nothing has come for %llu ms" : "no whole answer within %llu ms",
                     (unsigned long long)waited_ms);
-    lane_retire(request->lane);
+    lane_retire(lane);
     request_finish(request, -ETIMEDOUT);
+    /* The lane stays in memory until the end of this turn at least. */
+    if (is_dead)
+        lane_end_streams(lane, waited_ms);
+}
+
+void client_note_arrival(struct k8s_request *request)
+{
+    request->lane->arrivals++;
 }
 
 void client_restart_timer(struct k8s_request *request, uint64_t timeout_ms)
 {
+    request->arrivals_before = request->lane->arrivals;
     if (timeout_ms > 0)
         uv_timer_start(&request->timer, on_timeout, timeout_ms, 0);
     else

@@ -28,7 +28,7 @@ struct k8s_answer {
     int err;    /* 0, or why there is no status: -ECONNREFUSED, -ETIMEDOUT, -ECONNRESET, -EPROTO (TLS), … */
     int status; /* of HTTP; valid if err is 0, and for a stream that broke after its head */
     struct slice body;       /* of a plain request, or of a refused stream; valid in the callback only */
-    uint64_t retry_after_ms; /* what Retry-After asks for; 0: nothing */
+    uint64_t retry_after_ms; /* what Retry-After asks for, see backoff.h; 0: nothing */
     const char *error;       /* a sentence for the log if err is not 0: never contains the token */
 };
 
@@ -40,8 +40,9 @@ struct k8s_request_spec {
     size_t body_max;     /* more is -EMSGSIZE */
     /*
      * A stream: each piece of the body of a 200 as it comes, however it is cut. `stall_ms` without a byte
-     * ends it with -ETIMEDOUT. Any other status is gathered and answered as a plain request's. NULL: not a
-     * stream.
+     * ends it with -ETIMEDOUT; so does another request that times out while nothing comes for anyone, since
+     * then the connection seems dead. Any other status is gathered and answered as a plain request's. NULL:
+     * not a stream.
      */
     void (*on_data)(void *arg, struct slice data);
     uint64_t stall_ms;

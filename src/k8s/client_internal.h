@@ -19,11 +19,16 @@ enum {
  * The connections that requests share. When a request has waited in vain, nobody says so but the connection
  * may be dead: over HTTP/2 the next request would wait on it as well. So the lane is retired, the next
  * request gets a new one, and the old one ends with its last request.
+ *
+ * A stream may rightly be silent, and would notice last. So if nothing at all has come on the lane while that
+ * request waited, its streams end with it. If something has, the server is merely slow with that request: the
+ * streams go on.
  */
 struct lane {
     struct k8s_client *client;
     struct curl_loop *curl; /* NULL once it is closing */
     size_t requests;
+    uint64_t arrivals; /* grows with whatever comes */
     bool is_retired;
 };
 
@@ -53,6 +58,7 @@ struct k8s_request {
     enum k8s_method method;
     uint64_t timeout_ms;
     uint64_t stall_ms;
+    uint64_t arrivals_before; /* of the lane when it began to wait */
     void (*on_data)(void *arg, struct slice data);
     k8s_done_fn done;
     void *arg;
@@ -78,6 +84,9 @@ int k8s_request_failure(struct k8s_request *request, CURLcode code);
 
 /* A sentence in request->error that begins with the method and the path. */
 void k8s_request_say(struct k8s_request *request, const char *format, ...) PRINTF_LIKE(2, 3);
+
+/* client.c: something has come for this request. */
+void client_note_arrival(struct k8s_request *request);
 
 /* client.c: the time for what is next, from now on. 0: for ever. */
 void client_restart_timer(struct k8s_request *request, uint64_t timeout_ms);

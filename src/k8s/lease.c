@@ -348,6 +348,9 @@ static void lease_written(struct k8s_lease *lease, const struct k8s_answer *answ
         lease->renewed_at_ms = lease->sent_at_ms;
     }
     lease_works(lease);
+    /* An answer that came too late confirms nobody: another one may have written since. */
+    if (lease->settings.on_written && lease_is_held(lease, clock_elapsed_ms()))
+        lease->settings.on_written(lease->settings.on_written_arg);
     lease_rest(lease, 0);
 }
 

@@ -24,6 +24,12 @@ struct k8s_lease_settings {
      */
     void (*on_change)(void *arg, bool is_leader, const char *leader);
     void *on_change_arg;
+    /*
+     * Tells that we have written the Lease and it is ours: created, taken or renewed. Before on_change if
+     * that has to be told as well. Never inside a call, and must not stop the lease. May be NULL.
+     */
+    void (*on_written)(void *arg);
+    void *on_written_arg;
 };
 
 /* Starts to ask at once. The client is borrowed and must stay until `stopped`. */

@@ -2,9 +2,10 @@
  * marks.h - keeps the pods with calls annotated, and relieves them afterwards (mark.h says how). Loop thread
  * only.
  *
- * It is told what should be (want) and what is (known), and closes the gap: pods that got a call first, and
- * no faster than it may. Nobody depends on it: where it may not patch pods it says so once and does nothing
- * more.
+ * It is told what should be (want) and what is (known), and closes the gap, no faster than it may: pods that
+ * got a call and pods that have lost theirs in turn. Nobody depends on it. A pod that is refused is left
+ * alone for five minutes; when several are forbidden one after the other the right is missing, and all wait
+ * that long.
  */
 #ifndef K8S_MARKS_H
 #define K8S_MARKS_H
@@ -35,7 +36,8 @@ void k8s_marks_want(struct k8s_marks *marks, const char *pod, bool is_busy);
 
 /*
  * What a list or a watch has shown, in their order. No pod is touched before that. A mark of ours that
- * another leader left behind is removed if the pod has no call.
+ * another leader left behind is removed if the pod has no call. With an empty uid only its name could be
+ * read: it exists, and what is known of it stays.
  */
 void k8s_marks_known(struct k8s_marks *marks, const char *pod, const char *uid, struct k8s_mark mark);
 

@@ -3,6 +3,7 @@
 #include <arpa/inet.h>
 #include <inttypes.h>
 #include <stdio.h>
+#include <time.h>
 
 #include "base/json.h"
 #include "k8s/object.h"
@@ -72,29 +73,115 @@ static int pod_member(const cJSON *object, const char *key, cJSON_bool (*is_type
     return 0;
 }
 
-static int pod_parse_restarts(const cJSON *status, uint64_t *ret_restarts)
+/* The first of an array of containers or of their states, or the one of that name; NULL: none. */
+static int pod_find_container(const cJSON *array, const char *name, const cJSON **ret_container)
 {
-    const cJSON *containers, *container;
-    uint64_t restarts = 0;
+    const cJSON *container, *found = NULL;
 
-    if (pod_member(status, "containerStatuses", cJSON_IsArray, &containers) < 0)
-        return -EINVAL;
-    cJSON_ArrayForEach(container, containers)
+    cJSON_ArrayForEach(container, array)
     {
-        const cJSON *count;
+        const char *own;
 
-        if (!cJSON_IsObject(container) || pod_member(container, "restartCount", cJSON_IsNumber, &count) < 0)
+        if (!cJSON_IsObject(container) || pod_text(container, "name", &own) < 0)
             return -EINVAL;
-        if (!count)
-            continue;
-        /* An int32 of the API; the sum of what fits into memory fits into 64 bits. */
-        if (!(count->valuedouble >= 0 && count->valuedouble <= INT32_MAX) ||
-            count->valuedouble != (double)(int32_t)count->valuedouble)
-            return -EINVAL;
-        restarts += (uint64_t)count->valuedouble;
+        if (!found && (!name || strcmp(own, name) == 0))
+            found = container;
     }
-    *ret_restarts = restarts;
+    *ret_container = found;
     return 0;
+}
+
+/*
+ * The name of the container that is the agent. NULL if there is no spec, as in what is not from an API
+ * server: then the first one that has a state is it.
+ */
+static int pod_parse_spec(const cJSON *object, const char *wanted, struct k8s_pod *pod, const char **ret_name)
+{
+    const cJSON *spec, *containers, *first, *container = NULL;
+    const char *name = NULL;
+
+    if (pod_member(object, "spec", cJSON_IsObject, &spec) < 0 ||
+        pod_member(spec, "containers", cJSON_IsArray, &containers) < 0 ||
+        pod_find_container(containers, NULL, &first) < 0)
+        return -EINVAL;
+    if (wanted && wanted[0] && pod_find_container(containers, wanted, &container) < 0)
+        return -EINVAL;
+    pod->lacks_container = first && !container && wanted && wanted[0];
+    if (!container)
+        container = first;
+    if (container && pod_text(container, "name", &name) < 0)
+        return -EINVAL;
+    *ret_name = name;
+    return 0;
+}
+
+/* "2026-02-08T10:00:00Z", as the API server writes every time: UTC, whole seconds. */
+static int pod_parse_time(const char *text, uint64_t *ret_ms)
+{
+    static const char shape[] = "0000-00-00T00:00:00Z";
+    struct tm tm = {0}, checked;
+    time_t seconds;
+
+    if (strlen(text) != sizeof(shape) - 1)
+        return -EINVAL;
+    for (size_t i = 0; i < sizeof(shape) - 1; i++) {
+        if (shape[i] == '0' ? !is_between(text[i], '0', '9') : text[i] != shape[i])
+            return -EINVAL;
+    }
+    if (sscanf(text, "%4d-%2d-%2dT%2d:%2d:%2dZ", &tm.tm_year, &tm.tm_mon, &tm.tm_mday, &tm.tm_hour,
+               &tm.tm_min, &tm.tm_sec) != 6)
+        return -EINVAL;
+    tm.tm_year -= 1900;
+    tm.tm_mon -= 1;
+    checked = tm;
+    seconds = timegm(&checked);
+    /* timegm() makes a 3rd of March of a 31st of February. */
+    if (seconds < 0 || checked.tm_mon != tm.tm_mon || checked.tm_mday != tm.tm_mday ||
+        checked.tm_hour != tm.tm_hour || checked.tm_min != tm.tm_min || checked.tm_sec != tm.tm_sec)
+        return -EINVAL;
+    *ret_ms = (uint64_t)seconds * 1000;
+    return 0;
+}
+
+static int pod_parse_start(const cJSON *container, uint64_t *ret_started_at_ms)
+{
+    const cJSON *state, *running;
+    const char *text;
+
+    *ret_started_at_ms = 0;
+    if (pod_member(container, "state", cJSON_IsObject, &state) < 0 ||
+        pod_member(state, "running", cJSON_IsObject, &running) < 0 ||
+        pod_text(running, "startedAt", &text) < 0)
+        return -EINVAL;
+    return text[0] ? pod_parse_time(text, ret_started_at_ms) : 0;
+}
+
+static int pod_parse_restarts(const cJSON *container, uint64_t *ret_restarts)
+{
+    const cJSON *count;
+
+    if (pod_member(container, "restartCount", cJSON_IsNumber, &count) < 0)
+        return -EINVAL;
+    /* An int32 of the API. */
+    if (count && (!(count->valuedouble >= 0 && count->valuedouble <= INT32_MAX) ||
+                  count->valuedouble != (double)(int32_t)count->valuedouble))
+        return -EINVAL;
+    *ret_restarts = count ? (uint64_t)count->valuedouble : 0;
+    return 0;
+}
+
+/* How often the agent's container was restarted, and when it started. Sidecars come and go as they like. */
+static int pod_parse_container(const cJSON *object, const cJSON *status, const char *wanted,
+                               struct k8s_pod *pod)
+{
+    const cJSON *states, *state;
+    const char *name;
+
+    if (pod_parse_spec(object, wanted, pod, &name) < 0 ||
+        pod_member(status, "containerStatuses", cJSON_IsArray, &states) < 0 ||
+        pod_find_container(states, name, &state) < 0 || pod_parse_restarts(state, &pod->restarts) < 0)
+        return -EINVAL;
+    return pod_parse_start(state, &pod->started_at_ms);
 }
 
 static int pod_parse_condition(const cJSON *status, bool *ret_is_ready)
@@ -118,12 +205,24 @@ static int pod_parse_condition(const cJSON *status, bool *ret_is_ready)
     return 0;
 }
 
+static int pod_parse_status(const cJSON *status, struct k8s_pod *pod)
+{
+    const char *phase;
+    bool has_condition;
+
+    if (pod_text(status, "podIP", &pod->ip) < 0 || (pod->ip[0] && !is_ip(pod->ip)) ||
+        pod_text(status, "phase", &phase) < 0 || pod_parse_condition(status, &has_condition) < 0)
+        return -EINVAL;
+    pod->is_ready = has_condition && pod->ip[0] && !pod->is_terminating && strcmp(phase, "Running") == 0;
+    pod->is_over = strcmp(phase, "Failed") == 0 || strcmp(phase, "Succeeded") == 0;
+    return 0;
+}
+
 /* The strings of *ret_pod are still those of the tree. */
-static int pod_parse(const cJSON *object, struct k8s_pod *ret_pod)
+static int pod_parse(const cJSON *object, const char *agent_container, struct k8s_pod *ret_pod)
 {
     const cJSON *metadata, *status, *annotations;
-    const char *deleted, *phase;
-    bool has_condition;
+    const char *deleted;
 
     if (!cJSON_IsObject(object) || pod_member(object, "metadata", cJSON_IsObject, &metadata) < 0 ||
         pod_member(object, "status", cJSON_IsObject, &status) < 0)
@@ -134,21 +233,18 @@ static int pod_parse(const cJSON *object, struct k8s_pod *ret_pod)
         pod_member(metadata, "annotations", cJSON_IsObject, &annotations) < 0)
         return -EINVAL;
     k8s_mark_read(annotations, &ret_pod->mark);
-    if (pod_text(status, "podIP", &ret_pod->ip) < 0 || (ret_pod->ip[0] && !is_ip(ret_pod->ip)) ||
-        pod_text(status, "phase", &phase) < 0 || pod_parse_condition(status, &has_condition) < 0 ||
-        pod_parse_restarts(status, &ret_pod->restarts) < 0)
-        return -EINVAL;
     /* A terminating pod stays Running and Ready until its processes have ended. */
     ret_pod->is_terminating = deleted[0] != '\0';
-    ret_pod->is_ready =
-        has_condition && ret_pod->ip[0] && !ret_pod->is_terminating && strcmp(phase, "Running") == 0;
-    return 0;
+    if (pod_parse_status(status, ret_pod) < 0)
+        return -EINVAL;
+    return pod_parse_container(object, status, agent_container, ret_pod);
 }
 
-int k8s_pod_parse(const cJSON *object, struct arena *arena, struct k8s_pod *ret_pod)
+int k8s_pod_parse(const cJSON *object, const char *agent_container, struct arena *arena,
+                  struct k8s_pod *ret_pod)
 {
-    struct k8s_pod pod;
-    int rc = pod_parse(object, &pod);
+    struct k8s_pod pod = {0};
+    int rc = pod_parse(object, agent_container, &pod);
 
     if (rc < 0)
         return rc;
@@ -158,6 +254,20 @@ int k8s_pod_parse(const cJSON *object, struct arena *arena, struct k8s_pod *ret_
     if (!pod.name || !pod.uid || !pod.ip)
         return -ENOMEM;
     *ret_pod = pod;
+    return 0;
+}
+
+int k8s_pod_parse_name(const cJSON *object, struct arena *arena, struct k8s_pod *ret_pod)
+{
+    const char *name = json_get_string(k8s_object_get(object, "metadata"), "name");
+    char *copy;
+
+    if (!name || !is_name(name))
+        return -EINVAL;
+    copy = arena_strdup(arena, name);
+    if (!copy)
+        return -ENOMEM;
+    *ret_pod = (struct k8s_pod){.name = copy, .uid = "", .ip = "", .is_unreadable = true};
     return 0;
 }
 

@@ -28,11 +28,21 @@ struct k8s_pod {
     bool is_terminating;
     bool is_over;         /* phase Failed or Succeeded: nothing runs there again */
     bool is_unreadable;   /* in a list: only the name could be read */
+    bool lacks_container; /* its spec has no container of the agent's name: the first one counts */
     struct k8s_mark mark; /* its annotations of a pod with a call */
 };
 
-/* Strings are copied into the arena. -EINVAL: not a pod, or one that cannot be believed; -ENOMEM. */
-int k8s_pod_parse(const cJSON *object, struct arena *arena, struct k8s_pod *ret_pod) MUST_CHECK;
+/*
+ * Strings are copied into the arena. `agent_container` is the name of the container whose restarts and start
+ * count; NULL or "": the first one of the spec. What other containers do does not matter.
+ *
+ * -EINVAL: not a pod, or one that cannot be believed; -ENOMEM.
+ */
+int k8s_pod_parse(const cJSON *object, const char *agent_container, struct arena *arena,
+                  struct k8s_pod *ret_pod) MUST_CHECK;
+
+/* The name alone, of a pod that k8s_pod_parse refuses: all else is empty. -EINVAL, -ENOMEM as above. */
+int k8s_pod_parse_name(const cJSON *object, struct arena *arena, struct k8s_pod *ret_pod) MUST_CHECK;
 
 /*
  * "uid:restarts": another text means that what ran in the pod is not what ran before, and that the calls it

@@ -19,7 +19,8 @@ static enum k8s_pod_event_type event_type(const char *name)
     return K8S_POD_EVENT_SKIPPED;
 }
 
-int k8s_pod_event_parse(struct slice text, struct arena *arena, struct k8s_pod_event *ret_event)
+int k8s_pod_event_parse(struct slice text, const char *agent_container, struct arena *arena,
+                        struct k8s_pod_event *ret_event)
 {
     const cJSON *root = k8s_object_parse(arena, text);
     const cJSON *object = k8s_object_get(root, "object");
@@ -35,7 +36,7 @@ int k8s_pod_event_parse(struct slice text, struct arena *arena, struct k8s_pod_e
     } else {
         event.version = k8s_object_version(object);
         if (event.type == K8S_POD_EVENT_SEEN || event.type == K8S_POD_EVENT_GONE)
-            rc = k8s_pod_parse(object, arena, &event.pod);
+            rc = k8s_pod_parse(object, agent_container, arena, &event.pod);
     }
     if (rc == -EINVAL) {
         event.type = K8S_POD_EVENT_SKIPPED;

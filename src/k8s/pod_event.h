@@ -26,8 +26,10 @@ struct k8s_pod_event {
 };
 
 /*
- * Everything it points to is in the arena. -EBADMSG: not an event at all; -ENOMEM.
+ * Everything it points to is in the arena. `agent_container`: as in pod.h. -EBADMSG: not an event at all;
+ * -ENOMEM.
  */
-int k8s_pod_event_parse(struct slice text, struct arena *arena, struct k8s_pod_event *ret_event) MUST_CHECK;
+int k8s_pod_event_parse(struct slice text, const char *agent_container, struct arena *arena,
+                        struct k8s_pod_event *ret_event) MUST_CHECK;
 
 #endif

@@ -1,5 +1,6 @@
 #include "k8s/pod_list.h"
 
+#include <stdio.h>
 #include <stdlib.h>
 
 #include "base/json.h"
@@ -19,9 +20,9 @@ struct page {
     const char *end;
 };
 
-void k8s_pod_list_init(struct k8s_pod_list *list)
+void k8s_pod_list_init(struct k8s_pod_list *list, const char *agent_container)
 {
-    *list = (struct k8s_pod_list){0};
+    *list = (struct k8s_pod_list){.agent_container = agent_container};
     arena_init(&list->strings, LIST_STRINGS_MAX);
 }
 
@@ -29,7 +30,7 @@ void k8s_pod_list_release(struct k8s_pod_list *list)
 {
     free(list->pods);
     arena_release(&list->strings);
-    k8s_pod_list_init(list);
+    k8s_pod_list_init(list, list->agent_container);
 }
 
 static void page_skip_space(struct page *page)
@@ -121,24 +122,35 @@ static int list_make_room(struct k8s_pod_list *list)
     return 0;
 }
 
+/* Says the name of the first of them. */
+static void list_count(size_t *count, char name[K8S_POD_NAME_MAX + 1], const struct k8s_pod *pod)
+{
+    if ((*count)++ == 0)
+        snprintf(name, K8S_POD_NAME_MAX + 1, "%s", pod->name);
+}
+
 static int list_add_item(struct k8s_pod_list *list, struct slice text, struct arena *tree)
 {
+    struct k8s_pod *pod;
     const cJSON *object;
     int rc = list_make_room(list);
 
     if (rc < 0)
         return rc;
     arena_reset(tree);
+    pod = &list->pods[list->count];
     object = k8s_object_parse(tree, text);
-    rc = object ? k8s_pod_parse(object, &list->strings, &list->pods[list->count]) : -EINVAL;
-    if (rc == -EINVAL) {
-        if (list->skipped++ == 0)
-            k8s_object_name(object, list->skipped_name, sizeof(list->skipped_name));
-        return 0;
-    }
-    if (rc == 0)
-        list->count++;
-    return rc;
+    rc = k8s_pod_parse(object, list->agent_container, &list->strings, pod);
+    if (rc == -EINVAL)
+        rc = k8s_pod_parse_name(object, &list->strings, pod);
+    if (rc < 0)
+        return rc == -EINVAL ? -EBADMSG : rc;
+    if (pod->is_unreadable)
+        list_count(&list->skipped, list->skipped_name, pod);
+    if (pod->lacks_container)
+        list_count(&list->lacking, list->lacking_name, pod);
+    list->count++;
+    return 0;
 }
 
 static int list_add_items(struct k8s_pod_list *list, struct page *page)

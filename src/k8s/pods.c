@@ -13,14 +13,16 @@
 #include "k8s/refusal.h"
 
 enum {
-    PODS_LIST_BYTES_MAX =
-        256 * 1024 * 1024, /* of one page: at another version the server ignores the limit */
+    PODS_LIST_BYTES_MAX = 256 * 1024 * 1024, /* of one page: one whose pages expired comes as one */
     PODS_REFUSAL_BYTES_MAX = 64 * 1024,
     PODS_PAGES_MAX = 1000,
     PODS_EVENT_ARENA_MAX = 64 * JSON_STREAM_OBJECT_MAX, /* a tree takes many times its text */
     PODS_WATCH_MIN_S = 300,                             /* and up to as much again */
     PODS_SHORT_WATCH_MS = 1000,
+    PODS_STEADY_WATCH_MS = 30000, /* after so long a break is an accident, and costs no wait */
+    PODS_BROKEN_EVERY_MS = 600000,
     PODS_SKIPPED_EVERY_MS = 10000,
+    PODS_LACKING_EVERY_MS = 600000,
 };
 
 enum pods_state {
@@ -42,7 +44,6 @@ struct listing {
     struct k8s_pods *pods;
     struct strbuf text; /* of the page */
     struct k8s_pod_list list;
-    char version[K8S_VERSION_MAX + 1]; /* that was asked for */
     size_t pages;
     bool is_unlimited; /* its pages expired, so it comes as one */
     int rc;
@@ -55,6 +56,12 @@ struct trouble {
     int status;
 };
 
+/* What may happen to any number of pods, and is said now and then. */
+struct complaint {
+    size_t count; /* that no line has told of */
+    uint64_t told_ms;
+};
+
 struct k8s_pods {
     uv_loop_t *loop;
     struct k8s_pods_settings settings;
@@ -64,8 +71,7 @@ struct k8s_pods {
     uv_timer_t timer;
     struct k8s_request *request;       /* at most one */
     bool is_in_data;                   /* the client is calling us with data: not the time to cancel */
-    char version[K8S_VERSION_MAX + 1]; /* of what was told last; "": nothing was */
-    bool is_version_lost;              /* the server does not have it any more, or not yet */
+    char version[K8S_VERSION_MAX + 1]; /* of what was told last, to watch from */
 
     struct listing *listing;
     bool is_parsing;
@@ -77,9 +83,10 @@ struct k8s_pods {
 
     struct k8s_backoff backoff;
     uint64_t random;
-    struct trouble trouble; /* that was logged last, until it is over */
-    size_t skipped;         /* objects that no line has told of */
-    uint64_t skipped_logged_ms;
+    struct trouble trouble;   /* that was logged last, until it is over */
+    struct complaint skipped; /* objects that could not be read */
+    struct complaint broken;  /* watches */
+    struct complaint lacking; /* pods without a container of the agent's name */
 
     bool is_timer_closed;
     void (*stopped)(void *arg);
@@ -165,45 +172,67 @@ static void pods_log_recovery(struct k8s_pods *pods, const char *verb)
              log_str("namespace", pods->settings.namespace_name));
 }
 
-/* A failure: says so, and waits before what is next. The last thing to be done in a callback. */
+/*
+ * A failure: says so, waits, and lists again. What has happened meanwhile is not known, and that the server
+ * is still the one it was is not, either: one that was restored from a backup answers a version of before
+ * with 200 and silence. The last thing to be done in a callback.
+ */
 static void pods_fail(struct k8s_pods *pods, const struct trouble *trouble, const char *text,
-                      uint64_t retry_after_ms, enum pods_next next)
+                      uint64_t retry_after_ms)
 {
     uint64_t wait_ms =
         k8s_backoff_next(&pods->backoff, uv_now(pods->loop), retry_after_ms, pods_random(pods));
 
     pods_log_trouble(pods, trouble, text, wait_ms);
-    pods_schedule(pods, next, wait_ms);
+    pods_schedule(pods, PODS_NEXT_LIST, wait_ms);
     pods->settings.on_trouble(pods->settings.arg);
 }
 
 static void pods_fail_locally(struct k8s_pods *pods, const char *verb, int err, const char *text)
 {
-    pods_fail(pods, &(struct trouble){verb, err, 0}, text ? text : strerror(-err), 0, PODS_NEXT_LIST);
+    pods_fail(pods, &(struct trouble){verb, err, 0}, text ? text : strerror(-err), 0);
 }
 
 /* The server has answered with something else than what was asked for. */
 static void pods_fail_refused(struct k8s_pods *pods, const char *verb, int status,
-                              const struct k8s_refusal *refusal, uint64_t retry_after_ms, enum pods_next next)
+                              const struct k8s_refusal *refusal, uint64_t retry_after_ms)
 {
     const char *text = refusal->message[0] ? refusal->message : refusal->reason;
 
     pods_fail(pods, &(struct trouble){verb, 0, status}, text,
-              max_u64(retry_after_ms, refusal->retry_after_ms), next);
+              max_u64(retry_after_ms, refusal->retry_after_ms));
+}
+
+/* Is it time for a line about what `count` more were counted of? Then *ret_count is how many it tells of. */
+static bool complaint_is_due(struct complaint *complaint, size_t count, uint64_t now_ms, uint64_t every_ms,
+                             size_t *ret_count)
+{
+    complaint->count += count;
+    if (complaint->count == 0 || (complaint->told_ms && now_ms - complaint->told_ms < every_ms))
+        return false;
+    *ret_count = complaint->count;
+    complaint->count = 0;
+    complaint->told_ms = max_u64(now_ms, 1);
+    return true;
 }
 
 static void pods_log_skipped(struct k8s_pods *pods, const char *name, size_t count)
 {
-    uint64_t now_ms = uv_now(pods->loop);
+    size_t told;
 
-    pods->skipped += count;
-    if (pods->skipped == 0 ||
-        (pods->skipped_logged_ms && now_ms - pods->skipped_logged_ms < PODS_SKIPPED_EVERY_MS))
-        return;
-    log_warn("objects that are no readable pods were skipped", log_str("pod", name),
-             log_num("objects", (int64_t)pods->skipped));
-    pods->skipped = 0;
-    pods->skipped_logged_ms = max_u64(now_ms, 1);
+    if (complaint_is_due(&pods->skipped, count, uv_now(pods->loop), PODS_SKIPPED_EVERY_MS, &told))
+        log_warn("pods that cannot be read stay as they were", log_str("pod", name),
+                 log_num("objects", (int64_t)told));
+}
+
+static void pods_log_lacking(struct k8s_pods *pods, const char *name, size_t count)
+{
+    size_t told;
+
+    if (complaint_is_due(&pods->lacking, count, uv_now(pods->loop), PODS_LACKING_EVERY_MS, &told))
+        log_warn("pods have no container of this name: their first one counts; see VOICE_AGENT_CONTAINER",
+                 log_str("container", pods->settings.agent_container), log_str("pod", name),
+                 log_num("times", (int64_t)told));
 }
 
 /* List */
@@ -236,12 +265,8 @@ static void listing_refused(struct k8s_pods *pods, const struct k8s_answer *answ
         listing->is_unlimited = true;
         listing->pages = 0;
         pods_list_page(pods);
-    } else if ((answer->status == 410 || (answer->status == 504 && refusal.is_version_too_large)) &&
-               !pods->is_version_lost) {
-        pods->is_version_lost = true;
-        pods_schedule(pods, PODS_NEXT_LIST, 0);
     } else {
-        pods_fail_refused(pods, "list", answer->status, &refusal, answer->retry_after_ms, PODS_NEXT_LIST);
+        pods_fail_refused(pods, "list", answer->status, &refusal, answer->retry_after_ms);
     }
 }
 
@@ -277,9 +302,9 @@ static void pods_complete(struct k8s_pods *pods)
     const struct k8s_pod_list *list = &listing->list;
 
     memcpy(pods->version, list->version, sizeof(pods->version));
-    pods->is_version_lost = false;
     pods_log_recovery(pods, "list");
     pods_log_skipped(pods, list->skipped_name, list->skipped);
+    pods_log_lacking(pods, list->lacking_name, list->lacking);
     log_debug("pods listed", log_num("pods", (int64_t)list->count), log_num("pages", (int64_t)listing->pages),
               log_str("version", list->version));
     pods_schedule(pods, PODS_NEXT_WATCH, 0);
@@ -301,7 +326,8 @@ static void listing_parsed(uv_work_t *work, int status UNUSED)
     if (listing->rc == 0 && listing->list.continue_token[0] && listing->pages >= PODS_PAGES_MAX)
         listing->rc = -E2BIG;
     if (listing->rc == -EBADMSG)
-        pods_fail_locally(pods, "list", listing->rc, "the answer is no list of pods");
+        pods_fail_locally(pods, "list", listing->rc,
+                          "the answer is no list of pods, or one of them has no readable name");
     else if (listing->rc == -E2BIG)
         pods_fail_locally(pods, "list", listing->rc, "there are too many pods");
     else if (listing->rc < 0)
@@ -323,8 +349,7 @@ static void listing_answered(void *arg, const struct k8s_answer *answer)
     uv_timer_stop(&pods->timer);
     if (answer->err < 0) {
         pods_fail(pods, &(struct trouble){"list", answer->err, 0},
-                  answer->error ? answer->error : strerror(-answer->err), answer->retry_after_ms,
-                  PODS_NEXT_LIST);
+                  answer->error ? answer->error : strerror(-answer->err), answer->retry_after_ms);
         return;
     }
     if (answer->status != 200) {
@@ -349,7 +374,7 @@ static void pods_list_page(struct k8s_pods *pods)
                                     .on_data = listing_data,
                                     .stall_ms = pods->settings.list_timeout_ms};
     int rc = k8s_pods_path_list(path, pods->settings.namespace_name, pods->settings.label_selector,
-                                listing->version, listing->list.continue_token, listing->is_unlimited);
+                                listing->list.continue_token, listing->is_unlimited);
 
     if (rc == 0)
         rc = k8s_client_send(pods->client, &spec, listing_answered, pods, &pods->request);
@@ -362,8 +387,9 @@ static void pods_list_page(struct k8s_pods *pods)
 }
 
 /*
- * The first list asks for what is true now, where client-go is content with what the server has at hand
- * (version "0"): a server that lags behind would leave out young pods, and a sync would end their calls.
+ * Every list asks for what is true now, where client-go is content with what the server has at hand: a server
+ * that lags behind would leave out young pods, and one that was restored from a backup does not know the
+ * version that we have seen.
  */
 static void pods_list(struct k8s_pods *pods)
 {
@@ -375,20 +401,12 @@ static void pods_list(struct k8s_pods *pods)
     }
     listing->pods = pods;
     strbuf_init(&listing->text, NULL, PODS_LIST_BYTES_MAX);
-    k8s_pod_list_init(&listing->list);
-    if (!pods->is_version_lost)
-        memcpy(listing->version, pods->version, strlen(pods->version) + 1);
+    k8s_pod_list_init(&listing->list, pods->settings.agent_container);
     pods->listing = listing;
     pods_list_page(pods);
 }
 
 /* Watch */
-
-static void watch_event_error(struct k8s_pods *pods, const struct k8s_refusal *refusal)
-{
-    pods_fail_refused(pods, "watch", refusal->code, refusal, 0,
-                      refusal->code == 429 ? PODS_NEXT_WATCH : PODS_NEXT_LIST);
-}
 
 static void watch_event(struct k8s_pods *pods, struct slice text)
 {
@@ -396,7 +414,7 @@ static void watch_event(struct k8s_pods *pods, struct slice text)
     int rc;
 
     arena_reset(&pods->event_arena);
-    rc = k8s_pod_event_parse(text, &pods->event_arena, &event);
+    rc = k8s_pod_event_parse(text, pods->settings.agent_container, &pods->event_arena, &event);
     if (rc < 0) {
         pods_fail_locally(pods, "watch", rc, rc == -EBADMSG ? "what came is no event" : NULL);
         return;
@@ -404,11 +422,13 @@ static void watch_event(struct k8s_pods *pods, struct slice text)
     if (event.version)
         memcpy(pods->version, event.version, strlen(event.version) + 1);
     if (event.type == K8S_POD_EVENT_ERROR) {
-        watch_event_error(pods, &event.refusal);
+        pods_fail_refused(pods, "watch", event.refusal.code, &event.refusal, 0);
         return;
     }
     pods->has_event = true;
     pods_log_recovery(pods, "watch");
+    if (event.type == K8S_POD_EVENT_SEEN && event.pod.lacks_container)
+        pods_log_lacking(pods, event.pod.name, 1);
     if (event.type == K8S_POD_EVENT_SEEN)
         pods->settings.on_seen(pods->settings.arg, &event.pod);
     else if (event.type == K8S_POD_EVENT_GONE)
@@ -440,27 +460,39 @@ static void watch_refused(struct k8s_pods *pods, const struct k8s_answer *answer
     struct k8s_refusal refusal;
 
     k8s_refusal_parse(answer->body, &refusal);
-    pods_fail_refused(pods, "watch", answer->status, &refusal, answer->retry_after_ms,
-                      answer->status == 429 ? PODS_NEXT_WATCH : PODS_NEXT_LIST);
+    pods_fail_refused(pods, "watch", answer->status, &refusal, answer->retry_after_ms);
 }
 
-/* It was open and is not any more. Its version says where to go on, so a list is not needed. */
+/* One that breaks again and again must not make us list as fast as we can. */
+static void watch_broke(struct k8s_pods *pods, int err, const char *reason)
+{
+    uint64_t now_ms = uv_now(pods->loop);
+    size_t told;
+
+    if (now_ms - pods->watch_began_ms < PODS_STEADY_WATCH_MS) {
+        pods_fail_locally(pods, "watch", err, reason);
+        return;
+    }
+    if (complaint_is_due(&pods->broken, 1, now_ms, PODS_BROKEN_EVERY_MS, &told))
+        log_info("the watch on the pods broke: they are listed again", log_str("reason", reason),
+                 log_str("namespace", pods->settings.namespace_name), log_num("times", (int64_t)told));
+    pods_schedule(pods, PODS_NEXT_LIST, 0);
+}
+
+/* It was open and is not any more. Only if the server ended it in order does its version say where to go on.
+ */
 static void watch_ended(struct k8s_pods *pods, const struct k8s_answer *answer)
 {
     bool is_short = uv_now(pods->loop) - pods->watch_began_ms < PODS_SHORT_WATCH_MS;
-    const char *reason = answer->err < 0 && answer->error ? answer->error : strerror(-answer->err);
 
-    if (answer->err == 0 && json_stream_is_amid(&pods->stream))
-        reason = "it ended within an event";
-    if (is_short && !pods->has_event) {
-        pods_fail_locally(pods, "watch", answer->err, answer->err < 0 ? reason : "it ended at once");
-    } else if (is_short && answer->err < 0) {
-        /* One that breaks again and again must not be opened as fast as we can. */
-        pods_fail(pods, &(struct trouble){"watch", answer->err, 0}, reason, 0, PODS_NEXT_WATCH);
+    if (answer->err < 0) {
+        watch_broke(pods, answer->err, answer->error ? answer->error : strerror(-answer->err));
+    } else if (json_stream_is_amid(&pods->stream)) {
+        watch_broke(pods, 0, "it ended within an event");
+    } else if (is_short && !pods->has_event) {
+        pods_fail_locally(pods, "watch", 0, "it ended at once");
     } else {
-        pods_log_recovery(pods, "watch");
-        log_debug("watch ended, going on", log_str("reason", answer->err < 0 ? reason : NULL),
-                  log_str("version", pods->version));
+        log_debug("watch ended, going on", log_str("version", pods->version));
         pods_schedule(pods, PODS_NEXT_WATCH, 0);
     }
 }
@@ -478,8 +510,7 @@ static void watch_answered(void *arg, const struct k8s_answer *answer)
         watch_refused(pods, answer);
     else
         pods_fail(pods, &(struct trouble){"watch", answer->err, 0},
-                  answer->error ? answer->error : strerror(-answer->err), answer->retry_after_ms,
-                  answer->err == -ECONNREFUSED ? PODS_NEXT_WATCH : PODS_NEXT_LIST);
+                  answer->error ? answer->error : strerror(-answer->err), answer->retry_after_ms);
 }
 
 static void pods_watch(struct k8s_pods *pods)

@@ -1,6 +1,7 @@
 /*
- * pods.h - follows the pods of a namespace: list, then watch, as client-go's reflector does. Loop thread
- * only.
+ * pods.h - follows the pods of a namespace: list, then watch, as client-go's reflector does, but that every
+ * list asks for what is true now, and that it is asked for after whatever was no orderly end of a watch. Loop
+ * thread only.
  *
  * The pages of a list are parsed on the thread pool: they are megabytes. What a failure costs is time: the
  * picture that was told last stays until a whole new one is there. Pods are told, not kept.
@@ -16,17 +17,19 @@
 struct k8s_pods; /* opaque: see pods.c */
 
 struct k8s_pods_settings {
-    const char *namespace_name; /* strings are borrowed and must stay */
-    const char *label_selector; /* NULL or "": all pods */
-    uint64_t list_timeout_ms;   /* for each page, and for a watch to open */
-    uint64_t stall_ms;          /* longer than the minute between two bookmarks */
+    const char *namespace_name;  /* strings are borrowed and must stay */
+    const char *label_selector;  /* NULL or "": all pods */
+    const char *agent_container; /* whose restarts count; NULL or "": the first one of each pod's spec */
+    uint64_t list_timeout_ms;    /* for each page, and for a watch to open */
+    uint64_t stall_ms;           /* longer than the minute between two bookmarks */
     /*
      * The callbacks may call k8s_pods_relist and k8s_pods_stop. What they are given is valid until they
      * return.
      *
-     * on_list: all pods there are, each once, in the order of their names. on_seen: a pod is new or has
-     * changed, or is told again though it has not. on_gone: that pod, by its uid, is gone; one of the same
-     * name may live.
+     * on_list: all pods there are, each once, in the order of their names; of one that is_unreadable nothing
+     * but the name is known, and it stays what it was. on_seen: a pod is new or has changed, or is told again
+     * though it has not; it is readable. on_gone: that pod, by its uid, is not shown any more: it is gone, or
+     * the selector does not fit it any more; one of the same name may live.
      */
     void (*on_list)(void *arg, const struct k8s_pod *pods, size_t count);
     void (*on_seen)(void *arg, const struct k8s_pod *pod);

@@ -55,22 +55,16 @@ static void path_begin(struct path *path, const char *namespace_name)
 }
 
 int k8s_pods_path_list(char text[K8S_PODS_PATH_MAX], const char *namespace_name, const char *selector,
-                       const char *version, const char *continue_token, bool is_unlimited)
+                       const char *continue_token, bool is_unlimited)
 {
     struct path path = {.text = text};
-    /* A list at another version comes from the server's memory as a whole. */
-    bool has_limit = !is_unlimited && (!version[0] || strcmp(version, "0") == 0);
     char limit[16];
 
     snprintf(limit, sizeof(limit), "%d", K8S_PODS_PAGE);
     path_begin(&path, namespace_name);
     path_add_parameter(&path, "labelSelector", selector);
-    path_add_parameter(&path, "limit", has_limit ? limit : NULL);
-    /* Together they are refused: the token says the version. */
-    if (continue_token[0])
-        path_add_parameter(&path, "continue", continue_token);
-    else
-        path_add_parameter(&path, "resourceVersion", version);
+    path_add_parameter(&path, "limit", is_unlimited ? NULL : limit);
+    path_add_parameter(&path, "continue", continue_token);
     return path.failed ? -EMSGSIZE : 0;
 }
 
@@ -87,5 +81,15 @@ int k8s_pods_path_watch(char text[K8S_PODS_PATH_MAX], const char *namespace_name
     path_add_parameter(&path, "timeoutSeconds", timeout);
     path_add_parameter(&path, "resourceVersion", version);
     path_add_parameter(&path, "labelSelector", selector);
+    return path.failed ? -EMSGSIZE : 0;
+}
+
+int k8s_pods_path_get(char text[K8S_PODS_PATH_MAX], const char *namespace_name, const char *name)
+{
+    struct path path = {.text = text};
+
+    path_begin(&path, namespace_name);
+    path_add(&path, "/");
+    path_add_encoded(&path, name);
     return path.failed ? -EMSGSIZE : 0;
 }

@@ -1,5 +1,5 @@
 /*
- * pods_path.h - the paths of the API server under which pods are listed and watched.
+ * pods_path.h - the paths of the API server under which pods are listed, watched and asked for.
  */
 #ifndef K8S_PODS_PATH_H
 #define K8S_PODS_PATH_H
@@ -12,14 +12,16 @@ enum {
 };
 
 /*
- * A page of a list. `version`: not older than that; "0": whatever the server has at hand; "": what is true
- * now. `continue_token`: of the page before; "": the first one. `selector` may be NULL. -EMSGSIZE: it does
- * not fit.
+ * A page of a list of what is true now. `continue_token`: of the page before; "": the first one. `selector`
+ * may be NULL. -EMSGSIZE: it does not fit.
  */
 int k8s_pods_path_list(char path[K8S_PODS_PATH_MAX], const char *namespace_name, const char *selector,
-                       const char *version, const char *continue_token, bool is_unlimited) MUST_CHECK;
+                       const char *continue_token, bool is_unlimited) MUST_CHECK;
 
 int k8s_pods_path_watch(char path[K8S_PODS_PATH_MAX], const char *namespace_name, const char *selector,
                         const char *version, uint32_t timeout_s) MUST_CHECK;
+
+/* One pod. */
+int k8s_pods_path_get(char path[K8S_PODS_PATH_MAX], const char *namespace_name, const char *name) MUST_CHECK;
 
 #endif

@@ -12,14 +12,12 @@
 enum {
     K8S_REFUSAL_REASON_MAX = 63,
     K8S_REFUSAL_MESSAGE_MAX = 511,
-    K8S_REFUSAL_RETRY_MAX_S = 600,
 };
 
 struct k8s_refusal {
     int code;                                  /* as HTTP's; 0: it does not say */
     char reason[K8S_REFUSAL_REASON_MAX + 1];   /* "Expired"; longer ones are cut */
     char message[K8S_REFUSAL_MESSAGE_MAX + 1]; /* a sentence for the log; longer ones are cut */
-    bool is_version_too_large;                 /* the server's picture is older than the version asked for */
     uint64_t retry_after_ms;                   /* 0: it does not ask for it */
 };
 

@@ -11,9 +11,11 @@
 
 #include "k8s/client_internal.h"
 
+/* A connection whose other end is gone is noticed within 30 s, whether something is sent on it or not. */
 enum {
-    KEEPALIVE_IDLE_S = 15,
+    KEEPALIVE_IDLE_S = 10,
     KEEPALIVE_INTERVAL_S = 5,
+    KEEPALIVE_COUNT = 3,
     /* What was sent and is not acknowledged for so long is lost, and so is the connection. */
     UNACKNOWLEDGED_MAX_MS = 20 * 1000,
 };
@@ -38,8 +40,10 @@ static long status_of(CURL *easy)
 static int on_sockopt(void *arg UNUSED, curl_socket_t fd, curlsocktype purpose UNUSED)
 {
     unsigned int max_ms = UNACKNOWLEDGED_MAX_MS;
+    int count = KEEPALIVE_COUNT;
 
-    /* Best effort: without it a dead connection is found later. */
+    /* Best effort: without it a dead connection is found later. libcurl itself sets the other two. */
+    (void)setsockopt(fd, IPPROTO_TCP, TCP_KEEPCNT, &count, sizeof(count));
     (void)setsockopt(fd, IPPROTO_TCP, TCP_USER_TIMEOUT, &max_ms, sizeof(max_ms));
     return CURL_SOCKOPT_OK;
 }
@@ -50,6 +54,7 @@ static size_t on_header(char *data, size_t size UNUSED, size_t len, void *arg)
     struct k8s_request *request = arg;
     bool is_end = len > 0 && (data[0] == '\r' || data[0] == '\n');
 
+    client_note_arrival(request);
     if (!is_end || request->is_streaming || !request->on_data || status_of(request->easy) != 200)
         return len;
     request->is_streaming = true;
@@ -62,6 +67,7 @@ static size_t on_body(char *data, size_t size UNUSED, size_t len, void *arg)
 {
     struct k8s_request *request = arg;
 
+    client_note_arrival(request);
     if (len > request->body.max - request->body.len) {
         request->err = -EMSGSIZE;
         return 0;

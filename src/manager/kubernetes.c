@@ -7,7 +7,7 @@
 
 enum {
     KUBE_LIST_TIMEOUT_MS = 60000,
-    KUBE_STALL_MS = 150000, /* the server sends a bookmark every minute */
+    KUBE_STALL_MS = 90000, /* the server sends a bookmark every minute */
     KUBE_UNUSABLE_EVERY_MS = 60000,
     KUBE_ADDRESS_MAX = K8S_POD_IP_MAX + sizeof("[]:65535"),
 };
@@ -34,6 +34,7 @@ static struct pod_seen kube_seen(const struct manager *manager, const struct k8s
         .incarnation = texts->incarnation,
         .is_ready = pod->is_ready,
         .is_terminating = pod->is_terminating,
+        .started_at_ms = pod->started_at_ms,
     };
 }
 
@@ -66,9 +67,31 @@ static void kube_tell_marks(struct manager *manager, const struct k8s_pod *pods,
     if (!manager->marks)
         return;
     k8s_marks_list_begin(manager->marks);
-    for (size_t i = 0; i < count; i++)
-        k8s_marks_known(manager->marks, pods[i].name, pods[i].uid, pods[i].mark);
+    for (size_t i = 0; i < count; i++) {
+        if (!pods[i].is_unreadable)
+            k8s_marks_known(manager->marks, pods[i].name, pods[i].uid, pods[i].mark);
+    }
     k8s_marks_list_end(manager->marks);
+}
+
+/* One pod of a list. A pod that is over is as one that is not there: it is asked for if it carries calls. */
+static int kube_take(struct manager *manager, const struct k8s_pod *pod)
+{
+    struct kube_texts texts;
+    struct pod_seen seen;
+
+    if (!kube_is_usable(manager, pod) || pod->is_over)
+        return 0;
+    if (pod->is_unreadable)
+        return picture_keep(&manager->picture, pod->name);
+    seen = kube_seen(manager, pod, &texts);
+    return picture_see(&manager->picture, &seen);
+}
+
+void kube_doubt(struct manager *manager, enum list_doubt doubt)
+{
+    manager->doubt = doubt;
+    sync_put_off(manager);
 }
 
 static void kube_listed(void *arg, const struct k8s_pod *pods, size_t count)
@@ -76,27 +99,24 @@ static void kube_listed(void *arg, const struct k8s_pod *pods, size_t count)
     struct manager *manager = arg;
     bool is_news = !manager->has_picture || manager->picture.count > 0;
 
-    if (count == 0 && is_news && !manager->empty_seen) {
+    if (count == 0 && is_news && manager->doubt == LIST_BELIEVED) {
         /*
          * One empty list may be a mistake of somebody's, and would end all calls. The second one is asked for
          * at the next full sync: at once it would only repeat the mistake.
          */
-        manager->empty_seen = true;
         log_warn("Kubernetes lists no pods: what the store knows stays until a second list confirms it",
                  log_str("namespace", manager->settings.kube.namespace_name),
                  log_str("selector", manager->settings.kube.label_selector),
                  log_num("confirm_ms", (int64_t)manager->settings.reconcile_interval_ms));
-        sync_put_off(manager);
+        kube_doubt(manager, LIST_EMPTY);
         return;
     }
-    manager->empty_seen = false;
+    manager->is_confirmed = manager->doubt == LIST_LOSES_CALLS || count == 0;
+    manager->doubt = LIST_BELIEVED;
     kube_tell_marks(manager, pods, count);
     picture_list_begin(&manager->picture);
     for (size_t i = 0; i < count; i++) {
-        struct kube_texts texts;
-        struct pod_seen seen = kube_seen(manager, &pods[i], &texts);
-
-        if (kube_is_usable(manager, &pods[i]) && picture_see(&manager->picture, &seen) < 0) {
+        if (kube_take(manager, &pods[i]) < 0) {
             log_error("no memory for the list of pods");
             kube_ask_again(manager);
             return;
@@ -106,43 +126,96 @@ static void kube_listed(void *arg, const struct k8s_pod *pods, size_t count)
     if (!manager->has_picture)
         log_info("pods listed", log_num("pods", (int64_t)count));
     manager->has_picture = true;
+    manager->unlisted = 0;
     sync_want_full(manager);
+}
+
+/* A pod whose phase is Failed or Succeeded is still there, but nothing runs in it. */
+static int kube_take_change(struct manager *manager, const struct k8s_pod *pod)
+{
+    struct kube_texts texts;
+    struct pod_seen seen = kube_seen(manager, pod, &texts);
+
+    return pod->is_over ? picture_gone(&manager->picture, pod->name)
+                        : picture_see_change(&manager->picture, &seen);
 }
 
 static void kube_changed(void *arg, const struct k8s_pod *pod)
 {
     struct manager *manager = arg;
-    struct kube_texts texts;
-    struct pod_seen seen = kube_seen(manager, pod, &texts);
 
     if (!kube_is_usable(manager, pod))
         return;
-    if (manager->marks)
+    if (manager->marks && pod->is_over)
+        k8s_marks_forget(manager->marks, pod->name);
+    else if (manager->marks)
         k8s_marks_known(manager->marks, pod->name, pod->uid, pod->mark);
-    if (picture_see_change(&manager->picture, &seen) < 0) {
+    if (kube_take_change(manager, pod) < 0) {
         log_error("no memory for a pod", log_str("pod", pod->name));
         kube_ask_again(manager);
         return;
     }
     /* There are pods after all: which ones, a list says. */
-    if (manager->empty_seen)
+    if (manager->doubt == LIST_EMPTY)
         k8s_pods_relist(manager->kube_pods);
     task_kick(&manager->sync);
 }
 
+/* Is it that pod, or another one of the same name? */
+static bool kube_is_same(const char *incarnation, const struct k8s_pod *pod)
+{
+    size_t uid_len = strlen(pod->uid);
+
+    return strncmp(incarnation, pod->uid, uid_len) == 0 && incarnation[uid_len] == ':';
+}
+
+/* Deleted, or without the label that makes it one of ours. */
 static void kube_gone(void *arg, const struct k8s_pod *pod)
 {
     struct manager *manager = arg;
     const struct picture_pod *known = picture_find(&manager->picture, pod->name);
-    size_t uid_len = strlen(pod->uid);
 
     /* The one that is gone may have a successor of the same name already. */
-    if (!known || strncmp(known->incarnation, pod->uid, uid_len) != 0 || known->incarnation[uid_len] != ':')
+    if (!known || (known->incarnation && !kube_is_same(known->incarnation, pod)))
         return;
     if (manager->marks)
         k8s_marks_forget(manager->marks, pod->name);
-    picture_gone(&manager->picture, pod->name);
+    picture_absent(&manager->picture, pod->name);
     task_kick(&manager->sync);
+}
+
+/* The API server has said what became of a pod that it does not list any more. */
+static void kube_found(void *arg, const char *name, int err, const struct k8s_pod *pod, const char *error)
+{
+    struct manager *manager = arg;
+    int rc = 0;
+
+    if (picture_find(&manager->picture, name))
+        return; /* it is back: what the watch has told since then counts */
+    if (err == -ENOENT || (err == 0 && pod->is_over)) {
+        rc = picture_gone(&manager->picture, name);
+    } else if (err == 0) {
+        struct kube_texts texts;
+        struct pod_seen seen = kube_seen(manager, pod, &texts);
+
+        log_debug("a pod with calls is not listed but exists: it drains", log_str("pod", name));
+        rc = picture_outside(&manager->picture, &seen);
+    } else {
+        log_warn("it is not known whether a pod with calls still exists: it drains, its calls stay, and the "
+                 "next full sync asks again",
+                 log_str("pod", name), log_str("error", error));
+    }
+    if (rc < 0)
+        log_error("no memory for a pod", log_str("pod", name));
+    task_kick(&manager->sync);
+}
+
+void kube_ask(struct manager *manager, const char *name)
+{
+    if (!manager->kube_pods)
+        return; /* it is being stopped: whoever leads next asks */
+    if (absent_ask(&manager->absent, name) < 0)
+        log_error("no memory for a pod", log_str("pod", name)); /* the next full sync names it again */
 }
 
 static void kube_trouble(void *arg)
@@ -157,6 +230,7 @@ int kube_start(struct manager *manager)
     const struct k8s_pods_settings settings = {
         .namespace_name = manager->settings.kube.namespace_name,
         .label_selector = manager->settings.kube.label_selector,
+        .agent_container = manager->settings.kube.agent_container,
         .list_timeout_ms = KUBE_LIST_TIMEOUT_MS,
         .stall_ms = KUBE_STALL_MS,
         .on_list = kube_listed,
@@ -166,13 +240,22 @@ int kube_start(struct manager *manager)
         .arg = manager,
     };
 
+    manager->absent = (struct absent){
+        .client = manager->settings.kube.client,
+        .namespace_name = manager->settings.kube.namespace_name,
+        .agent_container = manager->settings.kube.agent_container,
+        .found = kube_found,
+        .arg = manager,
+    };
+    absent_init(&manager->absent);
     return k8s_pods_new(manager->loop, &settings, manager->settings.kube.client, &manager->kube_pods);
 }
 
-void kube_confirm_empty(struct manager *manager)
+bool kube_relist(struct manager *manager)
 {
-    if (manager->empty_seen)
+    if (manager->kube_pods)
         k8s_pods_relist(manager->kube_pods);
+    return manager->kube_pods != NULL;
 }
 
 unsigned kube_parts(const struct manager *manager)
@@ -182,6 +265,8 @@ unsigned kube_parts(const struct manager *manager)
 
 void kube_stop(struct manager *manager, void (*stopped)(void *arg), void *arg)
 {
-    if (manager->kube_pods)
-        k8s_pods_stop(TAKE(manager->kube_pods), stopped, arg);
+    if (!manager->kube_pods)
+        return;
+    absent_release(&manager->absent);
+    k8s_pods_stop(TAKE(manager->kube_pods), stopped, arg);
 }

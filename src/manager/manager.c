@@ -151,7 +151,7 @@ int manager_start(struct manager *manager)
     assert(manager);
     if (manager->settings.source == POD_SOURCE_KUBERNETES)
         rc = kube_start(manager);
-    if (rc == 0 && manager->settings.source == POD_SOURCE_KUBERNETES && manager->settings.kube.marks_pods)
+    if (rc == 0 && manager->settings.source == POD_SOURCE_KUBERNETES)
         rc = marking_start(manager);
     if (rc)
         return rc;

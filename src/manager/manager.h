@@ -21,11 +21,12 @@ struct manager_static_pod {
 };
 
 struct manager_kube {
-    struct k8s_client *client;  /* borrowed; NULL unless the source is POD_SOURCE_KUBERNETES */
-    const char *namespace_name; /* borrowed */
-    const char *label_selector; /* borrowed */
-    uint16_t agent_port;        /* where voice agents listen */
-    bool marks_pods;            /* annotate pods that carry calls, where that is allowed */
+    struct k8s_client *client;   /* borrowed; NULL unless the source is POD_SOURCE_KUBERNETES */
+    const char *namespace_name;  /* borrowed */
+    const char *label_selector;  /* borrowed */
+    uint16_t agent_port;         /* where voice agents listen */
+    const char *agent_container; /* borrowed; "": the first one of the pod */
+    bool marks_pods; /* annotate pods that carry calls, where that is allowed; else take such marks off */
 };
 
 struct manager_settings {

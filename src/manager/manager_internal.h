@@ -6,9 +6,25 @@
 
 #include "k8s/marks.h"
 #include "k8s/pods.h"
+#include "manager/absent.h"
 #include "manager/manager.h"
 #include "manager/picture.h"
 #include "manager/task.h"
+
+/* Why the last list is not believed until another one confirms it. */
+enum list_doubt {
+    LIST_BELIEVED,
+    LIST_EMPTY,
+    LIST_LOSES_CALLS, /* the first one after the start, and most live calls are on pods that it does not have
+                       */
+};
+
+/* What a first list would cost: see sync.c. */
+struct weighing {
+    bool is_under_way;
+    size_t calls; /* of all pods */
+    size_t lost;  /* of them, on pods that are not in the list */
+};
 
 struct manager {
     struct manager_settings settings;
@@ -21,8 +37,10 @@ struct manager {
     /* Of a sync. */
     struct arena sync_arena; /* what the command under way borrows */
     uint64_t sync_started_ns;
-    uint64_t sync_due_ms;  /* elapsed; when the next full one is wanted */
-    unsigned full_syncs;   /* that were finished */
+    uint64_t sync_due_ms; /* elapsed; when the next full one is wanted */
+    unsigned full_syncs;  /* that were finished */
+    unsigned unlisted;    /* full syncs since the source has last told all its pods */
+    struct weighing weighing;
     enum pod_source other; /* the source whose left-over pods are being removed */
     char look_cursor[POD_NAME_MAX + 1];
 
@@ -32,7 +50,9 @@ struct manager {
     struct task marking;
     uint64_t marking_round;
     char marking_cursor[CALL_SID_MAX + 1];
-    bool empty_seen; /* the last list had no pods, and is to be confirmed */
+    struct absent absent;
+    enum list_doubt doubt; /* about the last list */
+    bool is_confirmed;     /* the last list is the second one: it is believed */
     size_t unusable; /* pods left out for their names, as often as they were told, that no line has told of */
     uint64_t unusable_told_ms;
 
@@ -56,8 +76,12 @@ void sync_put_off(struct manager *manager);
 
 /* kubernetes.c */
 int kube_start(struct manager *manager) MUST_CHECK;
-/* Time for the list that confirms an empty one, if one is to be confirmed. */
-void kube_confirm_empty(struct manager *manager);
+/* Another list is wanted. False: there is no source that lists. */
+bool kube_relist(struct manager *manager);
+/* The pod carries calls, but the list does not have it. */
+void kube_ask(struct manager *manager, const char *name);
+/* The list is not believed until another one, an interval later, confirms it. */
+void kube_doubt(struct manager *manager, enum list_doubt doubt);
 /* How many times kube_stop will call `stopped`. */
 unsigned kube_parts(const struct manager *manager);
 void kube_stop(struct manager *manager, void (*stopped)(void *arg), void *arg);

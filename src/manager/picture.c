@@ -12,7 +12,7 @@ void picture_init(struct picture *picture, enum pod_source source)
 
 static void picture_forget(struct picture *picture, struct picture_pod *pod)
 {
-    if (!pod->is_gone)
+    if (pod->presence == PICTURE_PRESENT)
         picture->count--;
     map_remove(&picture->by_name, &pod->node);
     list_remove(&pod->order);
@@ -41,7 +41,7 @@ struct picture_pod *picture_find(const struct picture *picture, const char *name
 {
     struct picture_pod *pod = picture_get(picture, name);
 
-    return pod && !pod->is_gone ? pod : NULL;
+    return pod && pod->presence == PICTURE_PRESENT ? pod : NULL;
 }
 
 static struct picture_pod *picture_add(struct picture *picture, const char *name)
@@ -55,7 +55,7 @@ static struct picture_pod *picture_add(struct picture *picture, const char *name
     if (!pod)
         return NULL;
     memcpy(pod->name, name, len);
-    pod->is_gone = true; /* until it is seen */
+    pod->presence = PICTURE_ABSENT; /* until more is known */
     list_init(&pod->change);
     list_append(&picture->pods, &pod->order);
     map_put(&picture->by_name, &pod->node, pod->name, len);
@@ -83,7 +83,18 @@ static int pod_set_texts(struct picture_pod *pod, const struct pod_seen *seen)
     return 0;
 }
 
-int picture_see(struct picture *picture, const struct pod_seen *seen)
+static void picture_set_presence(struct picture *picture, struct picture_pod *pod,
+                                 enum picture_presence presence)
+{
+    if (pod->presence == PICTURE_PRESENT)
+        picture->count--;
+    if (presence == PICTURE_PRESENT)
+        picture->count++;
+    pod->presence = presence;
+}
+
+/* Takes over an observation. The pod's presence is still what it was; a new one is absent. */
+static int picture_take(struct picture *picture, const struct pod_seen *seen, struct picture_pod **ret_pod)
 {
     struct picture_pod *known = picture_get(picture, seen->name);
     struct picture_pod *pod = known ? known : picture_add(picture, seen->name);
@@ -95,12 +106,11 @@ int picture_see(struct picture *picture, const struct pod_seen *seen)
             picture_forget(picture, pod);
         return -ENOMEM;
     }
-    if (pod->is_gone)
-        picture->count++;
-    pod->is_gone = false;
+    pod->started_at_ms = seen->started_at_ms;
     pod->is_ready = seen->is_ready;
     pod->is_terminating = seen->is_terminating;
-    pod->listed = picture->list;
+    pod->is_kept = false;
+    *ret_pod = pod;
     return 0;
 }
 
@@ -108,6 +118,17 @@ static void picture_note_change(struct picture *picture, struct picture_pod *pod
 {
     if (list_is_empty(&pod->change))
         list_append(&picture->changes, &pod->change);
+}
+
+int picture_see(struct picture *picture, const struct pod_seen *seen)
+{
+    struct picture_pod *pod;
+
+    if (picture_take(picture, seen, &pod))
+        return -ENOMEM;
+    picture_set_presence(picture, pod, PICTURE_PRESENT);
+    pod->listed = picture->list;
+    return 0;
 }
 
 int picture_see_change(struct picture *picture, const struct pod_seen *seen)
@@ -119,15 +140,56 @@ int picture_see_change(struct picture *picture, const struct pod_seen *seen)
     return rc;
 }
 
-void picture_gone(struct picture *picture, const char *name)
+int picture_keep(struct picture *picture, const char *name)
+{
+    const struct pod_seen seen = {.name = name, .address = ""};
+    struct picture_pod *pod = picture_find(picture, name);
+
+    if (!pod) {
+        if (picture_see(picture, &seen))
+            return -ENOMEM;
+        pod = picture_get(picture, name);
+        pod->is_kept = true;
+        list_remove(&pod->change);
+    }
+    pod->listed = picture->list;
+    return 0;
+}
+
+void picture_absent(struct picture *picture, const char *name)
 {
     struct picture_pod *pod = picture_find(picture, name);
 
     if (!pod)
         return;
-    pod->is_gone = true;
-    picture->count--;
+    picture_set_presence(picture, pod, PICTURE_ABSENT);
     picture_note_change(picture, pod);
+}
+
+int picture_gone(struct picture *picture, const char *name)
+{
+    struct picture_pod *pod = picture_get(picture, name);
+
+    if (!pod)
+        pod = picture_add(picture, name);
+    if (!pod)
+        return -ENOMEM;
+    picture_set_presence(picture, pod, PICTURE_GONE);
+    picture_note_change(picture, pod);
+    return 0;
+}
+
+int picture_outside(struct picture *picture, const struct pod_seen *seen)
+{
+    struct picture_pod *pod;
+
+    if (picture_find(picture, seen->name))
+        return 0;
+    if (picture_take(picture, seen, &pod))
+        return -ENOMEM;
+    picture_set_presence(picture, pod, PICTURE_OUTSIDE);
+    picture_note_change(picture, pod);
+    return 0;
 }
 
 void picture_list_begin(struct picture *picture)
@@ -154,10 +216,22 @@ static int pod_copy(const struct picture *picture, const struct picture_pod *pod
         .incarnation = pod->incarnation ? arena_strdup(arena, pod->incarnation) : NULL,
         .source = picture->source,
         .is_ready = pod->is_ready,
-        .is_terminating = pod->is_terminating,
+        /* Outside it finishes its calls and gets no new one, as a pod does that terminates. */
+        .is_terminating = pod->is_terminating || pod->presence == PICTURE_OUTSIDE,
         .hold_back = pod->hold_back,
+        .started_at_ms = pod->started_at_ms,
+        .is_kept = pod->is_kept,
     };
     return ret_seen->name && ret_seen->address && (ret_seen->incarnation || !pod->incarnation) ? 0 : -ENOMEM;
+}
+
+/* The store is about to hear of it. */
+static void picture_told(struct picture *picture, struct picture_pod *pod)
+{
+    if (pod->presence == PICTURE_PRESENT)
+        list_remove(&pod->change);
+    else
+        picture_forget(picture, pod);
 }
 
 int picture_copy(struct picture *picture, struct arena *arena, struct pod_seen **ret_pods, size_t *ret_count)
@@ -170,17 +244,11 @@ int picture_copy(struct picture *picture, struct arena *arena, struct pod_seen *
     LIST_FOR_EACH (link, &picture->pods) {
         const struct picture_pod *pod = LIST_ENTRY(link, struct picture_pod, order);
 
-        if (!pod->is_gone && pod_copy(picture, pod, arena, &pods[count++]))
+        if (pod->presence == PICTURE_PRESENT && pod_copy(picture, pod, arena, &pods[count++]))
             return -ENOMEM;
     }
-    LIST_FOR_EACH (link, &picture->changes) {
-        struct picture_pod *pod = LIST_ENTRY(link, struct picture_pod, change);
-
-        if (pod->is_gone)
-            picture_forget(picture, pod);
-        else
-            list_remove(&pod->change);
-    }
+    LIST_FOR_EACH (link, &picture->changes)
+        picture_told(picture, LIST_ENTRY(link, struct picture_pod, change));
     *ret_pods = pods;
     *ret_count = count;
     return 0;
@@ -193,19 +261,20 @@ int picture_take_change(struct picture *picture, struct arena *arena, struct com
     if (list_is_empty(&picture->changes))
         return 0;
     pod = LIST_ENTRY(picture->changes.next, struct picture_pod, change);
-    if (!pod->is_gone) {
+    if (pod->presence == PICTURE_PRESENT || pod->presence == PICTURE_OUTSIDE) {
         *ret_command = (struct command){.type = COMMAND_POD_SEEN};
         if (pod_copy(picture, pod, arena, &ret_command->pod_seen.pod))
             return -ENOMEM;
-        list_remove(&pod->change);
-        return 1;
+    } else {
+        *ret_command = (struct command){
+            .type = COMMAND_POD_GONE,
+            .pod_gone = {.pod = arena_strdup(arena, pod->name),
+                         .source = picture->source,
+                         .is_absent = pod->presence == PICTURE_ABSENT},
+        };
+        if (!ret_command->pod_gone.pod)
+            return -ENOMEM;
     }
-    *ret_command = (struct command){
-        .type = COMMAND_POD_GONE,
-        .pod_gone = {.pod = arena_strdup(arena, pod->name), .source = picture->source},
-    };
-    if (!ret_command->pod_gone.pod)
-        return -ENOMEM;
-    picture_forget(picture, pod);
+    picture_told(picture, pod);
     return 1;
 }

@@ -3,6 +3,9 @@
  *
  * A full sync compares the store with all of it; in between, the changes go to the store one by one, in the
  * order in which they came, each pod once with what is true by then. Inside the room only.
+ *
+ * A pod that the source does not show any more is absent, which does not mean that it is gone: it may have
+ * lost its label. Whether it is gone is found out by asking for it (absent.h).
  */
 #ifndef MANAGER_PICTURE_H
 #define MANAGER_PICTURE_H
@@ -11,18 +14,36 @@
 #include "base/map.h"
 #include "core/command.h"
 
+/* The calls of a pod as the looks for marks have seen them; see marking.c. */
+struct picture_calls {
+    uint64_t round;  /* the last one in which it had a call */
+    uint64_t now;    /* a bit for each call of that round, by its hash */
+    uint64_t before; /* of the round before that */
+    bool is_lasting; /* a call of that round was there in the round before */
+};
+
+enum picture_presence {
+    PICTURE_PRESENT,
+    /* The others stay only until they have been taken from the changes. */
+    PICTURE_ABSENT,  /* the source does not show it any more */
+    PICTURE_GONE,    /* it does not exist any more */
+    PICTURE_OUTSIDE, /* it exists, but the source does not show it */
+};
+
 struct picture_pod {
     struct map_node node;
     struct list order;  /* in picture.pods */
     struct list change; /* in picture.changes while the store has not heard */
+    enum picture_presence presence;
     char *address;
     char *incarnation; /* NULL: not known */
+    uint64_t started_at_ms;
     bool is_ready;
     bool is_terminating;
-    bool is_gone;     /* stays only until that has been taken from the changes */
-    bool hold_back;   /* it heartbeats: should the store lose it, it is to speak before it gets a call */
-    uint64_t listed;  /* the list that named it last */
-    uint64_t busy_in; /* the last round of looks in which it had a call */
+    bool is_kept;    /* it was never readable: only its name is known */
+    bool hold_back;  /* it heartbeats: should the store lose it, it is to speak before it gets a call */
+    uint64_t listed; /* the list that named it last */
+    struct picture_calls calls;
     char name[];
 };
 
@@ -31,7 +52,7 @@ struct picture {
     struct map by_name;
     struct list pods; /* in the order in which they were first told */
     struct list changes;
-    size_t count; /* without those that are gone */
+    size_t count; /* of those that are present */
     uint64_t list;
 };
 
@@ -48,15 +69,24 @@ int picture_see(struct picture *picture, const struct pod_seen *seen) MUST_CHECK
 /* The same, as a change that the store has to hear of. */
 int picture_see_change(struct picture *picture, const struct pod_seen *seen) MUST_CHECK;
 
-/* The pod is gone, and the store has to hear of it. A pod that is not known is none. */
-void picture_gone(struct picture *picture, const char *name);
+/* The pod is in the list but cannot be read: it stays as it is known. 0 or -ENOMEM. */
+int picture_keep(struct picture *picture, const char *name) MUST_CHECK;
 
-/* NULL if there is none, or it is gone. */
+/* The source does not show the pod any more. A pod that is not present is not changed. */
+void picture_absent(struct picture *picture, const char *name);
+
+/* The pod does not exist any more, whether it was present or not. 0 or -ENOMEM. */
+int picture_gone(struct picture *picture, const char *name) MUST_CHECK;
+
+/* The pod exists, though the source does not show it. A pod that is present is not changed. 0 or -ENOMEM. */
+int picture_outside(struct picture *picture, const struct pod_seen *seen) MUST_CHECK;
+
+/* NULL if it is not present. */
 struct picture_pod *picture_find(const struct picture *picture, const char *name);
 
 /*
- * All pods, in order, as a sync wants them, copied into the arena. What waits in the changes is contained in
- * it, so they are dropped. 0 or -ENOMEM.
+ * All pods that are present, in order, as a sync wants them, copied into the arena. What waits in the changes
+ * is contained in it, so they are dropped: the sync takes all others for absent. 0 or -ENOMEM.
  */
 int picture_copy(struct picture *picture, struct arena *arena, struct pod_seen **ret_pods,
                  size_t *ret_count) MUST_CHECK;

@@ -4,6 +4,10 @@
 
 #include <stdio.h>
 
+enum {
+    SYNCS_PER_LIST = 10, /* every so often a full sync does not trust what the watch has told */
+};
+
 /*
  * Tells the store which pods there are: all of them now and then (a full sync), and what changed in between
  * as it changes. One task does both, so that an old picture can never overtake a newer change.
@@ -54,27 +58,66 @@ static void full_go_on(struct manager *manager, struct command *ret_command)
         *ret_command = (struct command){.type = COMMAND_SYNC, .sync = {.source = manager->other}};
 }
 
-static int full_begin(struct manager *manager, struct command *ret_command)
+static int full_send(struct manager *manager, struct command *ret_command)
 {
     struct pod_seen *pods;
     size_t count;
-    int rc;
+    int rc = picture_copy(&manager->picture, &manager->sync_arena, &pods, &count);
 
-    manager->sync_started_ns = clock_elapsed_ns();
-    manager->sync_due_ms = clock_elapsed_ms() + manager->settings.reconcile_interval_ms;
-    manager->other = POD_SOURCE_API;
-    if (!manager->has_picture) {
-        full_go_on(manager, ret_command);
-        return 1;
-    }
-    rc = picture_copy(&manager->picture, &manager->sync_arena, &pods, &count);
     if (rc)
         return rc;
     *ret_command = (struct command){
         .type = COMMAND_SYNC,
-        .sync = {.source = manager->settings.source, .pods = pods, .count = count},
+        .sync = {.source = manager->settings.source,
+                 .pods = pods,
+                 .count = count,
+                 .spares_calls = manager->settings.source == POD_SOURCE_KUBERNETES},
     };
     return 1;
+}
+
+static void look_begin(struct command *ret_command)
+{
+    *ret_command = (struct command){.type = COMMAND_PODS, .pods = {.state = -1, .limit = PAGE_MAX}};
+}
+
+/*
+ * 1: there is another page, and the command asks for it; 0: that was the last one.
+ */
+static int look_go_on(struct manager *manager, const struct result *result, struct command *command)
+{
+    if (!result->pods.next_cursor || !result->pods.next_cursor[0])
+        return 0;
+    snprintf(manager->look_cursor, sizeof(manager->look_cursor), "%s", result->pods.next_cursor);
+    command->pods.cursor = manager->look_cursor;
+    return 1;
+}
+
+/*
+ * A first list that has hardly any of the pods that carry calls is more likely of another namespace or
+ * cluster than true: what it would cost is counted before it is used.
+ */
+static bool full_is_weighed(const struct manager *manager)
+{
+    return manager->settings.source == POD_SOURCE_KUBERNETES && manager->full_syncs == 0 &&
+           !manager->is_confirmed;
+}
+
+static int full_begin(struct manager *manager, struct command *ret_command)
+{
+    manager->sync_started_ns = clock_elapsed_ns();
+    manager->sync_due_ms = clock_elapsed_ms() + manager->settings.reconcile_interval_ms;
+    manager->other = POD_SOURCE_API;
+    manager->weighing = (struct weighing){.is_under_way = manager->has_picture && full_is_weighed(manager)};
+    if (manager->weighing.is_under_way) {
+        look_begin(ret_command);
+        return 1;
+    }
+    if (!manager->has_picture) {
+        full_go_on(manager, ret_command);
+        return 1;
+    }
+    return full_send(manager, ret_command);
 }
 
 /* Nothing left: until the next full sync. */
@@ -100,13 +143,25 @@ static int change_next(struct manager *manager, struct command *ret_command)
     return some;
 }
 
+/* A full sync is due. Now and then, and after a list that is not believed, a list comes first and brings it
+ * about. */
+static void full_want_list(struct manager *manager)
+{
+    if (manager->doubt == LIST_BELIEVED && manager->unlisted + 1 < SYNCS_PER_LIST)
+        return;
+    if (!kube_relist(manager))
+        return;
+    manager->unlisted = 0; /* should the list fail, what is known is good enough for the syncs until then */
+    manager->sync_due_ms = clock_elapsed_ms() + manager->settings.reconcile_interval_ms;
+}
+
 int sync_begin(void *arg, struct command *ret_command)
 {
     struct manager *manager = arg;
 
     arena_reset(&manager->sync_arena);
-    if (full_is_due(manager))
-        kube_confirm_empty(manager);
+    if (manager->sync.failures == 0 && full_is_due(manager))
+        full_want_list(manager);
     if (manager->settings.source == POD_SOURCE_KUBERNETES && !manager->has_picture) {
         /* There is nothing to compare with before the first list. */
         if (full_is_due(manager))
@@ -115,6 +170,56 @@ int sync_begin(void *arg, struct command *ret_command)
         return 0;
     }
     return full_is_due(manager) ? full_begin(manager, ret_command) : change_next(manager, ret_command);
+}
+
+/* Would the call of this pod survive a sync with the list? */
+static bool weigh_is_lost(const struct manager *manager, const struct pod_info *info)
+{
+    const struct picture_pod *pod = picture_find(&manager->picture, info->name);
+    size_t uid_len;
+
+    if (info->source != manager->settings.source)
+        return false;
+    if (!pod)
+        return true;
+    if (!pod->incarnation || !info->incarnation[0])
+        return false;
+    /* Another cluster may have pods of the same names: their uids differ. */
+    uid_len = strcspn(pod->incarnation, ":") + 1;
+    return strncmp(info->incarnation, pod->incarnation, uid_len) != 0;
+}
+
+static int weigh_done(struct manager *manager, struct command *command)
+{
+    const struct weighing *weighing = &manager->weighing;
+
+    manager->weighing.is_under_way = false;
+    if (weighing->lost * 2 <= weighing->calls)
+        return full_send(manager, command);
+    log_error(
+        "most live calls are on pods that the first list does not have: NAMESPACE, POD_LABEL_SELECTOR or "
+        "the cluster may be wrong. Nothing is changed until a second list confirms it",
+        log_num("calls", (int64_t)weighing->calls), log_num("would_end", (int64_t)weighing->lost),
+        log_num("pods_listed", (int64_t)manager->picture.count),
+        log_str("namespace", manager->settings.kube.namespace_name),
+        log_str("selector", manager->settings.kube.label_selector),
+        log_num("confirm_ms", (int64_t)manager->settings.reconcile_interval_ms));
+    manager->has_picture = false;
+    kube_doubt(manager, LIST_LOSES_CALLS);
+    sync_pause(manager);
+    return 0;
+}
+
+static int full_weigh(struct manager *manager, const struct result *result, struct command *command)
+{
+    for (size_t i = 0; i < result->pods.count; i++) {
+        const struct pod_info *info = &result->pods.pods[i];
+
+        manager->weighing.calls += info->calls.count;
+        if (weigh_is_lost(manager, info))
+            manager->weighing.lost += info->calls.count;
+    }
+    return look_go_on(manager, result, command) ? 1 : weigh_done(manager, command);
 }
 
 /*
@@ -129,11 +234,7 @@ static int full_look(struct manager *manager, const struct result *result, struc
         if (pod)
             pod->hold_back = result->pods.pods[i].is_heartbeating;
     }
-    if (!result->pods.next_cursor || !result->pods.next_cursor[0])
-        return change_next(manager, command);
-    snprintf(manager->look_cursor, sizeof(manager->look_cursor), "%s", result->pods.next_cursor);
-    command->pods.cursor = manager->look_cursor;
-    return 1;
+    return look_go_on(manager, result, command) ? 1 : change_next(manager, command);
 }
 
 static int full_rebalanced(struct manager *manager, const struct result *result, struct command *command)
@@ -143,11 +244,22 @@ static int full_rebalanced(struct manager *manager, const struct result *result,
     if (result->rebalance.more)
         return 1;
     manager->full_syncs++;
+    manager->unlisted++;
     metrics_observe(manager->sync_seconds, (double)(clock_elapsed_ns() - manager->sync_started_ns) / 1e9);
     if (manager->picture.count == 0)
         return change_next(manager, command);
-    *command = (struct command){.type = COMMAND_PODS, .pods = {.state = -1, .limit = PAGE_MAX}};
+    look_begin(command);
     return 1;
+}
+
+static void change_gone(struct manager *manager, const struct result *result, const char *pod)
+{
+    if (!result->pod_gone.has_stayed) {
+        log_info("pod gone", log_str("pod", pod));
+        return;
+    }
+    log_info("a pod with calls is not listed any more: it drains while it exists", log_str("pod", pod));
+    kube_ask(manager, pod);
 }
 
 /* A pod that the store does not want, or does not know, is told; the others go on. */
@@ -161,7 +273,7 @@ static int change_told(struct manager *manager, const struct result *result, str
     else if (command->type == COMMAND_POD_SEEN && result->pod_seen.is_new)
         log_info("pod joined", log_str("pod", pod), log_str("tier", result->pod_seen.tier));
     else if (command->type == COMMAND_POD_GONE && result->outcome == OUTCOME_OK)
-        log_info("pod gone", log_str("pod", pod));
+        change_gone(manager, result, pod);
     return full_is_due(manager) ? sync_begin(manager, command) : change_next(manager, command);
 }
 
@@ -174,7 +286,8 @@ int sync_step(void *arg, const struct result *result, struct command *command)
     if (result->outcome != OUTCOME_OK)
         return -EPROTO;
     if (command->type == COMMAND_PODS)
-        return full_look(manager, result, command);
+        return manager->weighing.is_under_way ? full_weigh(manager, result, command)
+                                              : full_look(manager, result, command);
     if (command->type == COMMAND_REBALANCE)
         return full_rebalanced(manager, result, command);
     if (result->sync.added + result->sync.removed + result->sync.changed > 0)
@@ -182,6 +295,8 @@ int sync_step(void *arg, const struct result *result, struct command *command)
                  log_num("added", (int64_t)result->sync.added),
                  log_num("removed", (int64_t)result->sync.removed),
                  log_num("changed", (int64_t)result->sync.changed));
+    for (size_t i = 0; i < result->sync.absent.count; i++)
+        kube_ask(manager, result->sync.absent.names[i]);
     full_go_on(manager, command);
     return 1;
 }

@@ -73,6 +73,7 @@ void tls_connection_close(struct tls_connection *connection)
     free(TAKE(connection->to_client.data));
     free(TAKE(connection->to_inner.data));
     uv_close((uv_handle_t *)&connection->outer, connection_poll_closed);
+    /* Both together: whoever has the other end of the pair may still look at the client's socket. */
     (void)close(connection->outer_fd);
     if (connection->inner_fd < 0)
         return;
@@ -365,7 +366,7 @@ static int connection_open(struct tls_connection *connection)
     connection->inner.data = connection;
     connection->inner_fd = pair[0];
     connection->handles++;
-    err = server->settings.accepted(server->settings.arg, pair[1], connection->peer);
+    err = server->settings.accepted(server->settings.arg, pair[1], connection->outer_fd, connection->peer);
     if (err < 0) {
         (void)close(pair[1]);
         return err;

@@ -41,8 +41,11 @@ struct tls_notes {
     bool key_is_exposed; /* anybody on this machine can read it */
 };
 
-/* Takes `fd`, the clear text end of a connection; copies `peer`. A negative errno: `fd` is not taken. */
-typedef int (*tls_accepted_fn)(void *arg, int fd, const char *peer);
+/*
+ * Takes `fd`, the clear text end of a connection; copies `peer`. `client_fd` is the client's socket, to look
+ * at: it stays open at least until the other end of `fd` is closed. A negative errno: `fd` is not taken.
+ */
+typedef int (*tls_accepted_fn)(void *arg, int fd, int client_fd, const char *peer);
 
 struct tls_settings {
     const char *certificate_file; /* PEM, the chain; borrowed, read again by tls_server_reload */

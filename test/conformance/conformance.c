@@ -38,6 +38,7 @@ int main(int argc, char **argv)
     }
     count = add_cases(tests, count, cases_calls, &kind);
     count = add_cases(tests, count, cases_pods, &kind);
+    count = add_cases(tests, count, cases_absent, &kind);
     count = add_cases(tests, count, cases_time, &kind);
     count = add_cases(tests, count, cases_edges, &kind);
     count = add_cases(tests, count, cases_carried, &kind);

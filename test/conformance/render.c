@@ -11,10 +11,11 @@ static void render_sids(struct strbuf *buf, const char *const *sids, size_t coun
 
 static void render_seen(struct strbuf *buf, const struct pod_seen *seen)
 {
-    strbuf_printf(buf, " [%s address=%s incarnation=%s tier=%s source=%s%s%s%s]", seen->name, seen->address,
-                  seen->incarnation ? seen->incarnation : "-", seen->tier ? seen->tier : "-",
-                  pod_source_name(seen->source), seen->is_ready ? " ready" : "",
-                  seen->is_terminating ? " terminating" : "", seen->hold_back ? " hold" : "");
+    strbuf_printf(buf, " [%s address=%s incarnation=%s tier=%s source=%s%s%s%s%s started=%" PRIu64 "]",
+                  seen->name, seen->address, seen->incarnation ? seen->incarnation : "-",
+                  seen->tier ? seen->tier : "-", pod_source_name(seen->source),
+                  seen->is_ready ? " ready" : "", seen->is_terminating ? " terminating" : "",
+                  seen->hold_back ? " hold" : "", seen->is_kept ? " kept" : "", seen->started_at_ms);
 }
 
 void render_command(struct strbuf *buf, const struct command *command)
@@ -69,10 +70,12 @@ void render_command(struct strbuf *buf, const struct command *command)
         strbuf_append_str(buf, command->pod_seen.is_registration ? " registration" : "");
         break;
     case COMMAND_POD_GONE:
-        strbuf_printf(buf, " %s %s", command->pod_gone.pod, pod_source_name(command->pod_gone.source));
+        strbuf_printf(buf, " %s %s%s", command->pod_gone.pod, pod_source_name(command->pod_gone.source),
+                      command->pod_gone.is_absent ? " absent" : "");
         break;
     case COMMAND_SYNC:
-        strbuf_printf(buf, " %s", pod_source_name(command->sync.source));
+        strbuf_printf(buf, " %s%s", pod_source_name(command->sync.source),
+                      command->sync.spares_calls ? " spares calls" : "");
         for (size_t i = 0; i < command->sync.count; i++)
             render_seen(buf, &command->sync.pods[i]);
         break;
@@ -282,11 +285,13 @@ static void render_ok(struct strbuf *buf, const struct command *command, const s
         render_ended(buf, &result->pod_seen.ended, arena);
         break;
     case COMMAND_POD_GONE:
+        strbuf_printf(buf, "stayed=%d\n", result->pod_gone.has_stayed);
         render_ended(buf, &result->pod_gone.ended, arena);
         break;
     case COMMAND_SYNC:
         strbuf_printf(buf, "added=%zu removed=%zu changed=%zu\n", result->sync.added, result->sync.removed,
                       result->sync.changed);
+        render_names(buf, "absent", &result->sync.absent);
         render_ended(buf, &result->sync.ended, arena);
         break;
     case COMMAND_SWEEP:

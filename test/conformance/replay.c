@@ -74,14 +74,18 @@ struct replay {
     bool has_swept;                       /* in this step */
     struct strbuf told[2]; /* the calls that ended in this step, as core and the store told it */
     uint64_t attempts[SIDS][ATTEMPTS];
+    uint64_t moved_at_ms[SIDS]; /* 0: never */
     uint64_t next_attempt;
     struct late late[LATE_MAX]; /* what was sent, to be sent again */
     size_t late_count;
     uint64_t late_sent;
     uint64_t outages;
-    uint64_t revived; /* renewed although the lease had run out */
-    uint64_t adopted; /* by a renewal that named the pod */
-    uint64_t over;    /* renewals and heartbeats of calls whose end is recorded */
+    uint64_t revived;  /* renewed although the lease had run out */
+    uint64_t adopted;  /* by a renewal that named the pod */
+    uint64_t outlived; /* calls that a new incarnation of their pod has kept */
+    uint64_t absent;   /* pods that were not shown, and stayed for their calls */
+    uint64_t kept;     /* pods that a sync knew nothing of but that they exist */
+    uint64_t over;     /* renewals and heartbeats of calls whose end is recorded */
     bool is_verbose;
 };
 
@@ -327,7 +331,10 @@ static void step_move(struct replay *replay)
                  .aside_ms = pick(replay, 100) * UINT64_C(1000)}};
     const struct result *result = both(replay, &command);
 
-    replay->moved += result->outcome == OUTCOME_OK && result->move.was_moved;
+    if (result->outcome == OUTCOME_OK && result->move.was_moved) {
+        replay->moved++;
+        replay->moved_at_ms[sid_index(command.move.call_sid)] = replay->now_ms;
+    }
 }
 
 static size_t some_sids(struct replay *replay, const char **sids, size_t max)
@@ -399,9 +406,14 @@ static void step_heartbeat(struct replay *replay)
         count += some_sids(replay, sids + count, 2);
     command = (struct command){.type = COMMAND_HEARTBEAT,
                                .heartbeat = {.pod = pod, .call_sids = sids, .count = count}};
-    known = both(replay, &command);
-    count_ended(replay, &known->heartbeat.ended);
-    replay->over += known->outcome == OUTCOME_OK ? known->heartbeat.over.count : 0;
+    /* Sometimes the same again: what it leaves out, it leaves out twice in a row. */
+    for (unsigned times = pick(replay, 6) ? 1 : HEARTBEAT_MISSES; times > 0; times--) {
+        known = both(replay, &command);
+        if (known->outcome != OUTCOME_OK)
+            break;
+        count_ended(replay, &known->heartbeat.ended);
+        replay->over += known->heartbeat.over.count;
+    }
 }
 
 static void step_drain(struct replay *replay)
@@ -414,12 +426,35 @@ static void step_drain(struct replay *replay)
     both(replay, pick(replay, 3) ? &drain : &undrain);
 }
 
+/*
+ * When the process of the pod may have started: around the time at which it got one of its calls, where a
+ * millisecond makes the difference.
+ */
+static uint64_t random_start(struct replay *replay, unsigned at)
+{
+    struct command look = {.type = COMMAND_POD, .pod = {.name = replay->pod_names[at]}};
+    const struct result *pod = on_core(replay, &look);
+    const char *call_sid;
+    uint64_t placed_at_ms;
+
+    if (pick(replay, 4) == 0)
+        return pick(replay, 2) ? replay->now_ms : 0;
+    if (pod->outcome != OUTCOME_OK || pod->pod.calls.count == 0)
+        return replay->now_ms - pick(replay, 60000);
+    call_sid = pod->pod.calls.names[pick(replay, (unsigned)pod->pod.calls.count)];
+    look = (struct command){.type = COMMAND_CALL, .call = {.call_sid = call_sid}};
+    placed_at_ms = on_core(replay, &look)->call.call.allocated_at_ms;
+    if (replay->moved_at_ms[sid_index(call_sid)] > placed_at_ms && pick(replay, 4))
+        placed_at_ms = replay->moved_at_ms[sid_index(call_sid)];
+    return placed_at_ms + RESTART_SKEW_MS - 1 + pick(replay, 3);
+}
+
 static struct pod_seen random_seen(struct replay *replay, unsigned at, char incarnation[16])
 {
     static const char *const pinned[] = {"standard", "standard", "gold", "b"};
     struct replay_pod *pod = &replay->pods[at];
 
-    if (pick(replay, 40) == 0)
+    if (pick(replay, 8) == 0)
         pod->incarnation++;
     snprintf(incarnation, 16, "uid-%u", pod->incarnation);
     return (struct pod_seen){
@@ -431,7 +466,20 @@ static struct pod_seen random_seen(struct replay *replay, unsigned at, char inca
         .is_ready = pick(replay, 5) != 0,
         .is_terminating = pick(replay, 20) == 0,
         .hold_back = pick(replay, 6) == 0,
+        .started_at_ms = random_start(replay, at),
     };
+}
+
+/* How many calls the pod has, if this would be a new incarnation of it; else 0. */
+static size_t calls_before(struct replay *replay, const struct pod_seen *seen)
+{
+    struct command look = {.type = COMMAND_POD, .pod = {.name = seen->name}};
+    const struct result *known = on_core(replay, &look);
+
+    if (known->outcome != OUTCOME_OK || known->pod.source != seen->source || !seen->incarnation ||
+        strcmp(known->pod.incarnation, seen->incarnation) == 0)
+        return 0;
+    return known->pod.calls.count;
 }
 
 static void step_pod_seen(struct replay *replay)
@@ -440,6 +488,7 @@ static void step_pod_seen(struct replay *replay)
     struct pod_seen seen = random_seen(replay, pick(replay, PODS), incarnation);
     struct command command = {.type = COMMAND_POD_SEEN, .pod_seen = {.pod = seen}};
     const struct result *result;
+    size_t calls;
 
     if (seen.source == POD_SOURCE_API) {
         command.pod_seen.is_registration = true;
@@ -448,20 +497,27 @@ static void step_pod_seen(struct replay *replay)
         if (pick(replay, 4) == 0)
             command.pod_seen.pod.incarnation = NULL;
     }
+    calls = calls_before(replay, &command.pod_seen.pod);
     result = both(replay, &command);
-    if (result->outcome == OUTCOME_OK)
-        count_ended(replay, &result->pod_seen.ended);
+    if (result->outcome != OUTCOME_OK)
+        return;
+    count_ended(replay, &result->pod_seen.ended);
+    replay->outlived += calls > result->pod_seen.ended.count ? calls - result->pod_seen.ended.count : 0;
 }
 
 static void step_pod_gone(struct replay *replay)
 {
     unsigned at = pick(replay, PODS);
     struct command command = {.type = COMMAND_POD_GONE,
-                              .pod_gone = {.pod = replay->pod_names[at], .source = replay->pods[at].source}};
+                              .pod_gone = {.pod = replay->pod_names[at],
+                                           .source = replay->pods[at].source,
+                                           .is_absent = pick(replay, 2)}};
     const struct result *result = both(replay, &command);
 
-    if (result->outcome == OUTCOME_OK)
-        count_ended(replay, &result->pod_gone.ended);
+    if (result->outcome != OUTCOME_OK)
+        return;
+    count_ended(replay, &result->pod_gone.ended);
+    replay->absent += result->pod_gone.has_stayed;
 }
 
 static void step_sync(struct replay *replay)
@@ -476,14 +532,19 @@ static void step_sync(struct replay *replay)
     for (unsigned i = 0; i < PODS; i++) {
         if (replay->pods[i].source == source && pick(replay, 8)) {
             seen[count] = random_seen(replay, i, incarnations[i]);
+            seen[count].is_kept = pick(replay, 8) == 0;
+            replay->kept += seen[count].is_kept;
             seen[count++].source = source;
         }
     }
-    command =
-        (struct command){.type = COMMAND_SYNC, .sync = {.source = source, .pods = seen, .count = count}};
+    command = (struct command){
+        .type = COMMAND_SYNC,
+        .sync = {.source = source, .pods = seen, .count = count, .spares_calls = pick(replay, 2)}};
     result = both(replay, &command);
-    if (result->outcome == OUTCOME_OK)
-        count_ended(replay, &result->sync.ended);
+    if (result->outcome != OUTCOME_OK)
+        return;
+    count_ended(replay, &result->sync.ended);
+    replay->absent += result->sync.absent.count;
 }
 
 /* Both sweep to the end; how far each step goes is their own affair. */
@@ -897,13 +958,15 @@ static void report(const struct replay *replay)
            " refused, %" PRIu64 " releases, calls ended: %" PRIu64 " expired, %" PRIu64 " pod gone, %" PRIu64
            " restarted, %" PRIu64 " unmentioned; %" PRIu64 " moved; %" PRIu64 " changes of tiers; %" PRIu64
            " pods aligned; %" PRIu64 " outages, %" PRIu64 " renewed after their lease, %" PRIu64
-           " adopted, %" PRIu64 " over, %" PRIu64 " undone, %" PRIu64 " late scripts)\n",
+           " adopted, %" PRIu64 " over, %" PRIu64 " undone, %" PRIu64 " late scripts; %" PRIu64
+           " pods absent, %" PRIu64 " kept, %" PRIu64 " calls outlived a restart)\n",
            replay->seed, replay->step, replay->outcomes[COMMAND_ALLOCATE][OUTCOME_OK],
            replay->outcomes[COMMAND_ALLOCATE][OUTCOME_NO_PODS], replay->outcomes[COMMAND_RELEASE][OUTCOME_OK],
            replay->ended[CALL_END_EXPIRED], replay->ended[CALL_END_POD_GONE],
            replay->ended[CALL_END_RESTARTED], replay->ended[CALL_END_UNMENTIONED], replay->moved,
            replay->outcomes[COMMAND_TIERS_SET][OUTCOME_OK], replay->aligned, replay->outages, replay->revived,
-           replay->adopted, replay->over, replay->outcomes[COMMAND_UNDO][OUTCOME_OK], replay->late_sent);
+           replay->adopted, replay->over, replay->outcomes[COMMAND_UNDO][OUTCOME_OK], replay->late_sent,
+           replay->absent, replay->kept, replay->outlived);
 }
 
 /* A run in which something never happened has compared less than it says. */
@@ -918,7 +981,7 @@ static bool nothing_was_left_out(const struct replay *replay)
            replay->outcomes[COMMAND_LEAVE][OUTCOME_OK] && replay->outcomes[COMMAND_LEAVE][OUTCOME_CONFLICT] &&
            replay->outages && replay->revived && replay->adopted && replay->over &&
            replay->outcomes[COMMAND_UNDO][OUTCOME_OK] && replay->outcomes[COMMAND_UNDO][OUTCOME_CONFLICT] &&
-           replay->late_sent;
+           replay->late_sent && replay->absent && replay->kept && replay->outlived;
 }
 
 int main(int argc, char **argv)

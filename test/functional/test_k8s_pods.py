@@ -74,6 +74,10 @@ class Driver:
         self.process.stdin.write("relist\n")
         self.process.stdin.flush()
 
+    def get(self, name):
+        self.process.stdin.write(f"get {name}\n")
+        self.process.stdin.flush()
+
     def log(self):
         return [json.loads(line) for line in self.log_path.read_text().splitlines()]
 
@@ -141,6 +145,20 @@ def test_pods_are_listed_and_then_followed(namespace, follow):
     driver.stop()
 
 
+def test_a_pod_that_left_the_selector_can_be_told_from_one_that_is_gone(namespace, follow):
+    labels = {"app": "voice"}
+    namespace.create_pod("agent-0", labels=labels)
+    driver = follow("kubeconfig", namespace.create_account().kubeconfig(), namespace.name, "app=voice")
+    assert driver.next_list() == ["agent-0"]
+    namespace.api.patch(namespace.path("pods/agent-0"), {"metadata": {"labels": {"app": "other"}}})
+    incarnation = driver.until("gone", name="agent-0")["incarnation"]
+    driver.get("agent-0")
+    assert driver.until("got", name="agent-0")["incarnation"] == incarnation
+    driver.get("agent-1")
+    assert driver.next()["event"] == "absent"
+    driver.stop()
+
+
 def test_missing_permissions_are_named_and_waited_for(namespace, follow):
     namespace.create_pod("agent-0")
     account = namespace.create_account(rules=())
@@ -196,25 +214,83 @@ def test_pages_that_expire_come_as_one(follow):
         driver.stop()
 
 
-def test_a_stream_that_is_cut_goes_on_where_it_was(follow):
-    whole = event("ADDED", "a", "6") + event("ADDED", "b", "7")
+def test_a_stream_that_ends_goes_on_where_it_was_and_one_that_breaks_lists_again(follow):
     told = threading.Event()
     with ScriptedKube() as server:
         server.on(
             PODS,
             answer(200, page("5")),
-            stream([whole[:-20]], end="finish"),
+            stream([event("ADDED", "a", "6")], end="finish"),
             # What is on its way when a connection is reset may be lost, so the reset comes afterwards.
             stream([event("ADDED", "b", "7"), told], end="cut"),
-            stream([event("DELETED", "a", "8")], end="hang"),
+            answer(200, page("9", "b", "c")),
+            stream([event("ADDED", "d", "10") + event("ADDED", "e", "11")[:-20]], end="finish"),
+            answer(200, page("12", "e")),
+            stream([event("DELETED", "e", "13")], end="hang"),
         )
         driver = follow("url", server.url, "ns")
         assert driver.next_list() == []
         assert [driver.next()["pod"]["name"] for _ in range(2)] == ["a", "b"]
         told.set()
-        driver.until("gone", name="a")
+        assert driver.next_list() == ["b", "c"]
+        driver.until("seen", name="d")
+        assert driver.next_list() == ["e"]
+        driver.until("gone", name="e")
         targets = [request.target for request in server.asked(PODS)]
-        assert "resourceVersion=6" in targets[2] and "resourceVersion=7" in targets[3]
+        for number, version in enumerate([None, "5", "6", None, "9", None, "12"]):
+            assert ("watch=1" in targets[number]) == (version is not None)
+            assert version is None or f"resourceVersion={version}" in targets[number]
+            assert version is not None or "resourceVersion" not in targets[number]
+        driver.stop()
+
+
+@pytest.mark.parametrize("refusal", ["header", "event"])
+def test_a_server_that_asks_for_an_hour_gets_half_a_minute(follow, refusal):
+    hour = {"kind": "Status", "code": 429, "reason": "TooManyRequests", "details": {"retryAfterSeconds": 3600}}
+    error = json.dumps({"type": "ERROR", "object": hour}).encode()
+    with ScriptedKube() as server:
+        server.on(
+            PODS,
+            answer(200, page("5")),
+            answer(429, hour, retry_after="3600") if refusal == "header" else stream([error], end="hang"),
+        )
+        driver = follow("url", server.url, "ns")
+        driver.until_trouble()
+        driver.stop()
+        (line,) = [line for line in driver.log() if line.get("status") == 429]
+        assert line["retry_ms"] == 30000
+
+
+def test_a_pod_that_cannot_be_read_is_listed_by_its_name(follow):
+    broken = page("5", "a", "b")
+    broken["items"][1]["status"] = {"podIP": "nowhere"}
+    with ScriptedKube() as server:
+        server.on(PODS, answer(200, broken), stream([], end="hang"))
+        driver = follow("url", server.url, "ns")
+        pods = driver.next()["pods"]
+        assert [(pod["name"], pod["unreadable"]) for pod in pods] == [("a", False), ("b", True)]
+        driver.stop()
+
+
+@pytest.mark.parametrize(
+    "step, told",
+    [
+        (status_object(404, "NotFound"), "absent"),
+        (answer(404, b"<html>no such page</html>"), "unknown"),
+        (status_object(403, "Forbidden"), "unknown"),
+        (status_object(503, "ServiceUnavailable"), "unknown"),
+        (answer(200, {"kind": "Pod"}), "unknown"),
+        (answer(200, {"metadata": {"name": "a", "uid": "u"}}), "got"),
+    ],
+)
+def test_one_pod_is_asked_for_by_its_name(follow, step, told):
+    with ScriptedKube() as server:
+        server.on(PODS, answer(200, page("5")), stream([], end="hang"))
+        server.on(f"{PODS}/a", step)
+        driver = follow("url", server.url, "ns")
+        assert driver.next_list() == []
+        driver.get("a")
+        assert driver.next()["event"] == told
         driver.stop()
 
 

@@ -4,8 +4,10 @@ The times are short here. KUBE_CAMPAIGN=1 takes the defaults of the settings (15
 and a leader that sleeps for a minute. What is measured is told at the end of the run, and not judged.
 """
 
+import contextlib
 import os
 import signal
+import threading
 import time
 
 import kube
@@ -13,7 +15,7 @@ import load
 import pytest
 import redis_servers
 from conftest import DEADLINE_S, wait_until
-from test_redis_leader import agree, agree_after, leads, status, syncs
+from test_redis_leader import agree, agree_after, leads, says_that_it_leads, status, syncs
 
 CAMPAIGN = bool(os.environ.get("KUBE_CAMPAIGN"))
 CLIENTS = 64 if CAMPAIGN else 12
@@ -23,6 +25,11 @@ DURATION_S, DEADLINE_S, RETRY_S = (15, 10, 2) if CAMPAIGN else (5, 3, 0.5)
 LOCK = "router-lock"
 PODS = 2 * CLIENTS
 TIERS = f'{{"tiers": {{"gold": {{"target": {PODS}}}}}, "default_chain": ["gold"]}}'
+NO_NUMBER = (
+    "the leader has no fence number in Redis yet: until it has one, changes of pods are not followed; "
+    "it is tried again with the next renewal of the lease"
+)
+ACTS = ("pods synced", "pod joined", "pod gone", "call ended", "pods rebalanced", "pods recovered", "pods listed")
 GOOD = {"allocate 200 new", "allocate 200 existing", "release 200 ", "release 404 not_found"}
 
 
@@ -63,6 +70,22 @@ class Site:
 
     def holder(self):
         return self.namespace.lease(LOCK)["spec"].get("holderIdentity")
+
+    def pods(self, router):
+        return {pod["pod_name"] for pod in router.get("/api/v1/pods?limit=1000").json()["pods"]}
+
+    def _lease_path(self):
+        return self.namespace.path(f"leases/{LOCK}", group="coordination.k8s.io/v1")
+
+    def delete_lease(self):
+        self.namespace.api.delete(self._lease_path())
+
+    def has_lease(self):
+        return self.namespace.api.request("GET", self._lease_path()).status_code == 200
+
+    def fence(self):
+        """The number of whoever leads; 0: there is none."""
+        return int(self.server.client().get("voice:leader:fence") or 0)
 
     def start_clients(self):
         self.work = load.Load(self.history, rest_s=REST_S)
@@ -110,7 +133,7 @@ def test_one_leads_and_when_it_goes_another_does(site, tell):
     site.wait_for_answers()
 
     # SIGTERM: the lease is given up.
-    name = site.holder()
+    name, fences = site.holder(), [site.fence()]
     site.avoid(first)
     began = time.monotonic()
     first.proc.send_signal(signal.SIGTERM)
@@ -123,12 +146,15 @@ def test_one_leads_and_when_it_goes_another_does(site, tell):
 
     # kill -9: it runs out.
     name = site.holder()
+    fences.append(site.fence())
     began = time.monotonic()
     second.kill()
     site.history.avoided.add(second.port)
     agree_after([third], name)
     wait_until(lambda: syncs(third) > 0, "the third one acts")
     after_kill = time.monotonic() - began
+    fences.append(site.fence())
+    assert 0 < fences[0] < fences[1] < fences[2]
     site.wait_for_answers()
     site.namespace.create_pod("late-0")
     has_pods(third, PODS + 1)
@@ -170,17 +196,158 @@ def test_a_leader_that_slept_does_not_act_when_it_wakes(site, tell):
     wait_until(lambda: syncs(new) >= before + 5, "the new one syncs")
 
     told = old.log_lines()[lines_before:]
-    acts = ("pods synced", "pod joined", "pod gone", "call ended", "pods rebalanced", "pods recovered", "pods listed")
-    assert [line for line in told if line["msg"] in acts] == []
+    assert [line for line in told if line["msg"] in ACTS] == []
     assert {line["msg"] for line in told if line["msg"].startswith("this router")} == {"this router follows"}
     # The new one would have put right what the old one did, and said so.
-    assert [line for line in new.log_lines()[new_lines_before:] if line["msg"] in acts] == []
-    names = {pod["pod_name"] for pod in new.get("/api/v1/pods?limit=1000").json()["pods"]}
+    assert [line for line in new.log_lines()[new_lines_before:] if line["msg"] in ACTS] == []
+    names = site.pods(new)
     assert "agent-0" not in names and {"new-0", "new-1", "new-2"} <= names
     assert new.allocate("CA-kept")["pod_name"] == call_pod
     new.release("CA-kept")
     site.finish()
     tell(f"a leader stopped for {ASLEEP_S} s: another led after {after:.2f} s, and the first one followed when it woke")
+
+
+class HeldLine(kube.Line):
+    """One on which nothing passes while the test says so: the connections stand."""
+
+    def __init__(self, plane):
+        self.may_pass = threading.Event()
+        self.may_pass.set()
+        super().__init__(plane)
+
+    def _carry(self, source, target):
+        with contextlib.suppress(OSError):
+            while data := source.recv(65536):
+                self.may_pass.wait()
+                target.sendall(data)
+        for end in (source, target):
+            with contextlib.suppress(OSError):
+                end.shutdown(kube.socket.SHUT_RDWR)
+
+    def cut(self):
+        self.may_pass.set()
+        super().cut()
+
+
+@pytest.fixture
+def held_line(control_plane):
+    line = HeldLine(control_plane)
+    yield line
+    line.close()
+
+
+def refused(router):
+    return [line for line in router.log_lines("redis reports an error") if "FENCED" in line["text"]]
+
+
+def test_of_two_that_believe_to_lead_only_the_newer_one_changes_anything(site, held_line):
+    """A Lease is deleted by hand, and made anew by another router, while its holder hears nothing from the API server.
+
+    The old leader's picture is old: a sync of it would bring a pod back that is gone, and remove those that are new.
+    """
+    env = {
+        "LEADER_ELECTION_DURATION": "300s",
+        "LEADER_ELECTION_RENEW_DEADLINE": "250s",  # for so long it believes
+        "RECONCILE_INTERVAL": "50ms",
+        "CLEANUP_INTERVAL": "50ms",
+    }
+    old = site.start(KUBECONFIG=site.namespace.account().kubeconfig(server=held_line.url), **env)
+    wait_until(lambda: leads(old), "the first one leads")
+    has_pods(old, PODS)
+    new = site.start(**env)
+    agree([old, new])
+    fence = site.fence()
+    site.start_clients()
+    site.wait_for_answers()
+
+    held_line.may_pass.clear()
+    site.delete_lease()
+    wait_until(lambda: leads(new), "the second one leads")
+    wait_until(lambda: syncs(new) > 0, "it acts")
+    old_lines_before = len(old.log_lines())
+    # The checker cannot know which calls ended with the pod.
+    site.history.may_have_ended(time.monotonic(), time.monotonic() + load.LATE_S, pod="agent-0")
+    site.namespace.end_pod("agent-0")
+    site.namespace.create_pods([f"new-{i}" for i in range(3)])
+    has_pods(new, PODS + 2)
+    is_right = {f"agent-{i}" for i in range(1, PODS)} | {f"new-{i}" for i in range(3)}
+    before = syncs(new)
+    while syncs(new) < before + 20:
+        assert site.pods(new) == is_right
+    assert leads(old) and leads(new)
+    assert [line for line in old.log_lines()[old_lines_before:] if line["msg"] in ACTS] == []
+    assert refused(old) and not refused(new)
+    assert site.fence() > fence
+    site.wait_for_answers()
+
+    held_line.may_pass.set()
+    leader, _ = agree([old, new])
+    assert leader is new
+    site.finish()
+
+
+def test_a_lease_that_is_deleted_by_hand_again_and_again(site):
+    """Whoever makes it anew leads; nobody takes the number back whose Lease is gone."""
+    site.start(3)
+    agree(site.routers)
+    site.start_clients()
+    for _ in range(5):
+        site.delete_lease()
+        wait_until(site.has_lease, "somebody makes it anew")
+        name = site.holder()
+        wait_until(lambda n=name: all(status(router)["leader"] == n for router in site.routers), "all know who")
+        (leader,) = [router for router in site.routers if leads(router)]
+        for _ in range(2):
+            fence, before = site.fence(), syncs(leader)
+            wait_until(lambda r=leader, b=before: syncs(r) >= b + 3, "it syncs")
+        assert site.fence() == fence > 0 and site.holder() == name
+        site.wait_for_answers(30)
+    site.finish()
+
+
+def test_a_wiped_redis_has_its_number_and_its_pods_back(site):
+    site.start(3)
+    leader, others = agree(site.routers)
+    has_pods(leader, PODS)
+    client = site.server.client()
+    fence = site.fence()
+    spoil = (
+        client.flushall,
+        lambda: client.delete("voice:leader:fence"),
+        lambda: client.set("voice:leader:fence", "many"),
+        lambda: (client.delete("voice:leader:fence"), client.sadd("voice:leader:fence", "of the wrong type")),
+        client.flushall,
+    )
+    for break_it in spoil:
+        break_it()
+        is_number = lambda: client.type("voice:leader:fence") == "string" and client.get("voice:leader:fence").isdigit()  # noqa: E731
+        wait_until(is_number, "there is a number again")
+        has_pods(leader, PODS)
+        before = syncs(leader)
+        wait_until(lambda b=before: syncs(leader) >= b + 3, "it syncs")
+        assert site.fence() > fence  # never an old one
+        fence = site.fence()
+    assert leads(leader) and len(leader.log_lines("this router leads")) == 1
+    assert [syncs(router) for router in others] == [0, 0]
+
+
+def test_who_leads_before_redis_is_there_acts_when_it_is(site):
+    """The Lease is good, and there is no number: the work of a leader is not begun, and fails nowhere."""
+    site.start(2)
+    old, (new,) = agree(site.routers)
+    fence = site.fence()
+    lines_before = len(new.log_lines())
+    with site.server.paused():
+        old.kill()
+        wait_until(lambda: says_that_it_leads(new), "the other one leads")
+        wait_until(lambda: new.log_lines(NO_NUMBER), "it says what it lacks")
+    has_pods(new, PODS)
+    wait_until(lambda: syncs(new) > 0, "it acts")
+    assert site.fence() > fence
+    told = new.log_lines()[lines_before:]
+    assert len([line for line in told if line["msg"] == NO_NUMBER]) == 1
+    assert [line for line in told if line["msg"] == "background task failed"] == []
 
 
 def test_the_go_client_and_the_router_take_turns(site, start_elector):

@@ -8,6 +8,7 @@ import signal
 import socket
 import subprocess
 import threading
+import time
 
 import pytest
 import redis
@@ -23,8 +24,8 @@ LATER = "9999999999999"  # a time that never was too long ago
 
 # What each of them is asked to do: arguments after the fence. All of them would change something.
 WORK = {
-    "seen": ["90000", "0", "pod-9", "10.0.0.9:80", "uid-9", "", "static", "r"],
-    "gone": ["static", "pod-1"],
+    "seen": ["90000", "0", "pod-9", "10.0.0.9:80", "uid-9", "", "static", "r", "0"],
+    "gone": ["static", "gone", "pod-1"],
     "place": ["settle", "pod-1"],
     "move": ["pod-1", "basic"],
     "listen": ["90000"],
@@ -59,7 +60,7 @@ def client(redis_server):
 def something_to_do(client):
     """A store in which there is work for every script that only a leader runs."""
     for name in ("pod-1", "pod-2"):
-        call(client, "seen", "", "90000", "0", name, "10.0.0.1:80", "uid-1", "gold", "static", "r")
+        call(client, "seen", "", "90000", "0", name, "10.0.0.1:80", "uid-1", "gold", "static", "r", "0")
     client.hset("voice:pods", "pod-1", client.hget("voice:pods", "pod-1").replace('"pinned":true', '"pinned":false'))
     client.hset("voice:call:CA-old", mapping={"pod_name": "pod-2", "source_pool": "pool:gold"})
     client.zadd("voice:calls:active", {"CA-old": 1, "CA-without-record": 9e12})
@@ -108,6 +109,64 @@ def test_a_wiped_store_gives_a_new_fence_and_never_an_old_one(client):
     _, third = take(client, "A")
     assert int(third) > 0
     call(client, "sweep_calls", third, LATER, "50")
+
+
+# With a Lease of Kubernetes the number is claimed by itself.
+
+
+def claim(client, mine=""):
+    return call(client, "claim_fence", mine)
+
+
+def test_a_number_that_is_ones_own_is_kept_and_another_ones_is_not(client):
+    first = claim(client)
+    assert int(first) > 0 and claim(client, first) == first
+    second = claim(client)
+    assert int(second) > int(first) and claim(client, second) == second
+    with pytest.raises(redis.ResponseError, match="^FENCED another router leads"):
+        call(client, "sweep_calls", first, LATER, "50")
+    call(client, "sweep_calls", second, LATER, "50")
+    # Its Lease is good although it was fenced: it has a new one with the next renewal.
+    third = claim(client, first)
+    assert int(third) > int(second)
+    assert client.pttl("voice:leader:fence") == -1
+
+
+def test_a_claim_after_a_wipe_gives_a_number_that_nobody_had(client):
+    numbers = [claim(client)]
+    for _ in range(5):
+        client.flushall()
+        time.sleep(0.002)  # numbers start from the time in ms
+        numbers.append(claim(client, numbers[-1]))
+    assert [int(number) for number in numbers] == sorted({int(number) for number in numbers})
+
+
+@pytest.mark.parametrize("stored", ["many", "", "-5", "007", "1e3", "9" * 16, "1" * 40])
+def test_a_claim_puts_a_number_right_that_was_made_by_hand(client, stored):
+    client.set("voice:leader:fence", stored)
+    number = claim(client)
+    assert number.isdigit() and len(number) < 16 and client.get("voice:leader:fence") == number
+    client.set("voice:leader:fence", stored)
+    assert int(claim(client, stored)) > 0 and client.get("voice:leader:fence") != stored
+
+
+def test_a_claim_replaces_a_number_of_the_wrong_type(client):
+    client.rpush("voice:leader:fence", "1")
+    number = claim(client)
+    assert client.get("voice:leader:fence") == number
+
+
+def test_a_claim_is_larger_than_what_is_stored_and_the_lock_goes_on_from_it(client):
+    client.set("voice:leader:fence", "99999999999999")  # of a server whose clock was wrong
+    assert claim(client) == "100000000000000"
+    assert take(client, "A") == ["A", "100000000000001"]
+
+
+def test_a_claim_that_comes_late_changes_nothing(client):
+    number = claim(client)
+    with pytest.raises(redis.ResponseError, match="^LATE "):
+        client.eval(text_of("claim_fence"), 1, "voice:leader:fence", "voice:", TIERS, "basic", "", "1")
+    assert client.get("voice:leader:fence") == number
 
 
 class Proxy:

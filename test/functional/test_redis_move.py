@@ -12,7 +12,7 @@ HOUR = "3600000"
 def client(redis_server):
     client = redis_server.client()
     for name, tier in (("pod-1", "gold"), ("pod-2", "gold"), ("pod-3", "basic")):
-        call(client, "seen", "", "90000", "0", name, "10.0.0.1:80", "uid-1", tier, "static", "r")
+        call(client, "seen", "", "90000", "0", name, "10.0.0.1:80", "uid-1", tier, "static", "r", "0")
     return client
 
 
@@ -31,7 +31,9 @@ def test_the_keys_tell_the_same_as_after_an_allocation(client):
     record = client.hgetall("voice:call:CA1")
     answer = move(client, "CA1", first)
     assert (answer[0], answer[1]) == (0, other)
-    assert client.hgetall("voice:call:CA1") == {**record, "pod_name": other}
+    moved = client.hgetall("voice:call:CA1")
+    assert int(moved.pop("placed_at")) >= int(record["allocated_at"])
+    assert moved == {**record, "pod_name": other}
     assert client.pttl("voice:call:CA1") > int(HOUR)
     assert client.get(f"voice:lease:{other}") == "CA1"
     assert client.pttl(f"voice:lease:{other}") > int(HOUR)

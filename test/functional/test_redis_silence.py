@@ -111,7 +111,7 @@ def test_silence_that_could_be_heard_ends_it(redis_server, start_on, was_stopped
 
 def test_a_sweep_that_lay_around_while_redis_was_stopped_does_nothing(redis_server):
     client = redis_server.client()
-    call(client, "seen", "", "90000", "1", "box-1", "10.0.0.1:80", "uid-1", "", "api", "r")
+    call(client, "seen", "", "90000", "1", "box-1", "10.0.0.1:80", "uid-1", "", "api", "r", "0")
     client.zadd("voice:heartbeats", {"box-1": 1})
     asked = int(call(client, "listen", "", ""))
     for script, rest in (("sweep_calls", ["50"]), ("sweep_pods", ["2000", "50", "0"])):

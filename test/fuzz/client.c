@@ -65,7 +65,7 @@ void client_talk(const struct client *client, struct slice data, unsigned cut, s
 
     rc = socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0, fds);
     assert(rc == 0);
-    rc = http_server_adopt(client->server, fds[1], client->peer, client->is_tls);
+    rc = http_server_adopt(client->server, fds[1], client->peer, client->is_tls ? fds[0] : -1);
     assert(rc == 0);
     while (is_open && data.len > 0) {
         size_t len = client_piece(&cut, data.len, pieces++);

@@ -110,15 +110,18 @@ static void check_pod(const struct k8s_pod *pod)
 
     assert(pod->name[0] && strlen(pod->name) <= K8S_POD_NAME_MAX);
     assert(strspn(pod->name, "abcdefghijklmnopqrstuvwxyz0123456789.-") == strlen(pod->name));
-    assert(pod->uid[0] && strlen(pod->uid) <= K8S_POD_UID_MAX);
+    assert(!pod->uid[0] == pod->is_unreadable && strlen(pod->uid) <= K8S_POD_UID_MAX);
     assert(!pod->ip[0] || inet_pton(AF_INET, pod->ip, &address) == 1 ||
            inet_pton(AF_INET6, pod->ip, &address) == 1);
-    assert(!pod->is_ready || (pod->ip[0] && !pod->is_terminating));
+    assert(!pod->is_ready || (pod->ip[0] && !pod->is_terminating && !pod->is_over));
+    assert(pod->started_at_ms % 1000 == 0);
     k8s_pod_incarnation(pod, incarnation);
     digest(pod->name);
     digest(incarnation);
     digest(pod->ip);
     digest(pod->is_ready ? "ready" : pod->is_terminating ? "terminating" : "");
+    digest(pod->is_over ? "over" : "");
+    world.digest = world.digest * 33 + pod->started_at_ms;
 }
 
 static void on_list(void *arg UNUSED, const struct k8s_pod *pods, size_t count)
@@ -133,6 +136,7 @@ static void on_list(void *arg UNUSED, const struct k8s_pod *pods, size_t count)
 static void on_seen(void *arg UNUSED, const struct k8s_pod *pod)
 {
     digest("seen");
+    assert(!pod->is_unreadable);
     check_pod(pod);
 }
 
@@ -227,6 +231,7 @@ static uint64_t run(char kind, const uint8_t *data, size_t size, bool is_cut)
 {
     static const struct k8s_pods_settings settings = {.namespace_name = "ns",
                                                       .label_selector = "app=voice",
+                                                      .agent_container = "agent",
                                                       .list_timeout_ms = 1000,
                                                       .stall_ms = 1000,
                                                       .on_list = on_list,

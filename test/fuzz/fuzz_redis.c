@@ -285,6 +285,7 @@ static struct command command_of(enum command_type type)
 {
     static const char *const sids[] = {"CA1", "CA2"};
     static const struct pod_seen pods[] = {
+        {.name = "a-9", .is_kept = true},
         {.name = "a-0", .address = "192.0.2.1:80", .incarnation = "1", .is_ready = true},
         {.name = "a-1", .address = "192.0.2.2:80", .incarnation = "2", .tier = "gold", .is_ready = true},
     };
@@ -335,15 +336,17 @@ static struct command command_of(enum command_type type)
         command.move.from_pod = "a-0";
         break;
     case COMMAND_POD_SEEN:
-        command.pod_seen.pod = pods[0];
+        command.pod_seen.pod = pods[1];
         command.pod_seen.is_registration = true;
         break;
     case COMMAND_POD_GONE:
         command.pod_gone.pod = "a-0";
+        command.pod_gone.is_absent = true;
         break;
     case COMMAND_SYNC:
         command.sync.pods = pods;
         command.sync.count = ARRAY_LEN(pods);
+        command.sync.spares_calls = true;
         break;
     case COMMAND_TIERS_SET:
         command.tiers_set.text = "{\"silver\":1}";

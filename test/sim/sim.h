@@ -25,6 +25,7 @@ struct shadow_call {
     bool is_known; /* answered with success, and no end was reported */
     int pod;       /* where it is, or was last */
     uint64_t allocated_at_ms;
+    uint64_t placed_at_ms; /* when it got this pod */
     uint64_t expires_at_ms;
     uint64_t kept_at_ms; /* when somebody last gave it a lease */
     unsigned misses;     /* heartbeats in a row that left it out */
@@ -50,6 +51,7 @@ struct shadow_pod {
     unsigned accepted; /* the incarnation that core was last told with success */
     enum pod_source source;
     uint32_t last_load;
+    bool is_absent; /* its source does not show it any more, and it has stayed for its calls */
 };
 
 /* What a run must have seen; see nothing_was_left_out(). */
@@ -58,7 +60,11 @@ struct sim_counts {
     uint64_t ended[4];
     uint64_t moved;
     uint64_t restarts;
-    uint64_t kept[COMMAND_TYPES]; /* calls whose lease had run out, by what kept them */
+    uint64_t outlived;              /* calls that a new incarnation of their pod has kept */
+    uint64_t absent[COMMAND_TYPES]; /* pods that stayed for their calls */
+    uint64_t unabsent;              /* those that were seen again */
+    uint64_t kept_pods;             /* syncs that left pods with calls as they were */
+    uint64_t kept[COMMAND_TYPES];   /* calls whose lease had run out, by what kept them */
     uint64_t adopted[COMMAND_TYPES];
     uint64_t full[COMMAND_TYPES]; /* lost calls that found no room */
     uint64_t late[COMMAND_TYPES]; /* words about calls whose end is recorded */
@@ -119,6 +125,9 @@ bool is_live(const struct sim *sim, const struct shadow_call *call);
 bool is_over(const struct sim *sim, const struct shadow_call *call);
 /* The lease of a call that nobody has renewed. */
 uint64_t sim_first_lease_ms(const struct sim *sim);
+/* Did the call get its pod before the pod's process started? */
+bool is_older(const struct shadow_call *call, uint64_t started_at_ms);
+size_t shadow_load(const struct sim *sim, int pod);
 /* To be given to core_on_ended and core_on_over. */
 void shadow_end(void *arg, const struct ended_call *end);
 void shadow_over(void *arg, const char *call_sid);

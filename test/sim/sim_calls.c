@@ -22,6 +22,20 @@ bool is_over(const struct sim *sim, const struct shadow_call *call)
     return call->has_end && call->over_at_ms + ENDED_KEEP_MS > sim->now_ms;
 }
 
+bool is_older(const struct shadow_call *call, uint64_t started_at_ms)
+{
+    return started_at_ms == 0 || call->placed_at_ms / 1000 * 1000 + RESTART_SKEW_MS <= started_at_ms;
+}
+
+size_t shadow_load(const struct sim *sim, int pod)
+{
+    size_t load = 0;
+
+    for (int i = 0; i < SIDS; i++)
+        load += sim->calls[i].is_known && sim->calls[i].pod == pod;
+    return load;
+}
+
 uint64_t sim_first_lease_ms(const struct sim *sim)
 {
     return sim->settings.connect_timeout_ms ? sim->settings.connect_timeout_ms
@@ -67,6 +81,20 @@ static void check_expiry(struct sim *sim, const struct shadow_call *call, const 
     SIM_CHECK(sim, sim->command.type == COMMAND_SWEEP, "call %s expired without a sweep", sid);
 }
 
+/* When the pod's process started, as the command says that is under way. */
+static uint64_t told_start(struct sim *sim, const char *pod)
+{
+    const struct command *command = &sim->command;
+
+    if (command->type == COMMAND_POD_SEEN && strcmp(command->pod_seen.pod.name, pod) == 0)
+        return command->pod_seen.pod.started_at_ms;
+    for (size_t i = 0; command->type == COMMAND_SYNC && i < command->sync.count; i++) {
+        if (strcmp(command->sync.pods[i].name, pod) == 0 && !command->sync.pods[i].is_kept)
+            return command->sync.pods[i].started_at_ms;
+    }
+    SIM_FAIL(sim, "pod %s restarts although nobody has said so", pod);
+}
+
 /* Core says that a call has ended: it must have been there, on that pod, and with a reason. */
 void shadow_end(void *arg, const struct ended_call *end)
 {
@@ -77,6 +105,9 @@ void shadow_end(void *arg, const struct ended_call *end)
     SIM_CHECK(sim, call->pod == pod_index(sim, end->pod), "call %s ended on the wrong pod", end->call_sid);
     if (end->why == CALL_END_EXPIRED)
         check_expiry(sim, call, end->call_sid);
+    if (end->why == CALL_END_RESTARTED)
+        SIM_CHECK(sim, is_older(call, told_start(sim, end->pod)),
+                  "call %s ended with a process before its own", end->call_sid);
     if (end->why == CALL_END_UNMENTIONED)
         SIM_CHECK(sim, call->misses >= HEARTBEAT_MISSES, "call %s ended although it was not left out",
                   end->call_sid);
@@ -188,10 +219,13 @@ static void allocate_once(struct sim *sim, struct shadow_call *call, const char 
     SIM_CHECK(sim, result->allocate.was_existing == call->is_known, "call %s: was_existing is wrong", sid);
     SIM_CHECK(sim, result->allocate.attempt == attempt, "the answer is another request's");
     if (!call->is_known) {
+        SIM_CHECK(sim, !sim->pods[pod_index(sim, result->allocate.call.pod)].is_absent,
+                  "call %s got a pod that is absent", sid);
         sim->counts.begun_anew += is_over(sim, call);
         *call = (struct shadow_call){.is_known = true,
                                      .pod = pod_index(sim, result->allocate.call.pod),
                                      .allocated_at_ms = sim->now_ms,
+                                     .placed_at_ms = sim->now_ms,
                                      .expires_at_ms = sim->now_ms + sim_first_lease_ms(sim),
                                      .kept_at_ms = sim->now_ms,
                                      .has_end = call->has_end,
@@ -331,8 +365,10 @@ static void shadow_move(struct sim *sim, struct shadow_call *call, int from)
         SIM_CHECK(sim, pod == call->pod, "call %s was moved although it was elsewhere", now->call_sid);
         return;
     }
+    SIM_CHECK(sim, !sim->pods[pod].is_absent, "call %s was moved to a pod that is absent", now->call_sid);
     sim->counts.moved++;
     call->pod = pod;
+    call->placed_at_ms = sim->now_ms;
     call->misses = 0;
     stream_of(sim, call)->pod = pod;
 }

@@ -103,6 +103,9 @@ static void dump_line(void *arg, const struct record *record)
     case RECORD_RENEWED:
         strbuf_printf(buf, "R %s %" PRIu64 "\n", record->renewed.call_sid, record->renewed.expires_at_ms);
         break;
+    case RECORD_PLACED:
+        strbuf_printf(buf, "L %s %" PRIu64 "\n", record->placed.call_sid, record->placed.at_ms);
+        break;
     case RECORD_OVER:
         /* One that is too old to count is forgotten sooner or later: nobody can tell when. */
         if (record->over.at_ms + ENDED_KEEP_MS > dump->now_ms)
@@ -122,7 +125,7 @@ static int compare_lines(const void *a, const void *b)
 /* The dump with its lines sorted, because slots and hash tables may differ in their order. */
 static const char *sorted_dump(struct sim *sim, const struct core *core)
 {
-    char **lines = arena_alloc(&sim->arena, (PODS + 3 * SIDS + MERCHANTS + 1) * sizeof(*lines));
+    char **lines = arena_alloc(&sim->arena, (PODS + 4 * SIDS + MERCHANTS + 1) * sizeof(*lines));
     struct dump raw = {.now_ms = sim->now_ms};
     struct strbuf sorted;
     size_t count = 0;
@@ -143,7 +146,7 @@ static const char *sorted_dump(struct sim *sim, const struct core *core)
     return sorted.data;
 }
 
-/* What no query shows: who has renewed a call, and the ends that are recorded. */
+/* What no query shows: who has renewed a call, when it was moved, and the ends that are recorded. */
 static void check_dump(struct sim *sim, const char *dump)
 {
     char line[96];
@@ -154,6 +157,11 @@ static void check_dump(struct sim *sim, const char *dump)
         snprintf(line, sizeof(line), "\nR CA%d %" PRIu64 "\n", i, call->expires_at_ms);
         SIM_CHECK(sim, (strstr(dump, line) != NULL) == (call->is_known && call->was_renewed),
                   "CA%d: whether it was ever renewed is wrong", i);
+        snprintf(line, sizeof(line), "\nL CA%d %" PRIu64 "\n", i, call->placed_at_ms);
+        SIM_CHECK(sim,
+                  (strstr(dump, line) != NULL) ==
+                      (call->is_known && call->placed_at_ms != call->allocated_at_ms),
+                  "CA%d: when it got its pod is wrong", i);
         snprintf(line, sizeof(line), "\nO CA%d %d %" PRIu64 "\n", i, (int)call->why, call->over_at_ms);
         SIM_CHECK(sim, (strstr(dump, line) != NULL) == is_over(sim, call), "CA%d: its recorded end is wrong",
                   i);
@@ -356,6 +364,10 @@ static void report(const struct sim *sim)
            counts->kept[COMMAND_HEARTBEAT], counts->kept[COMMAND_MOVE_CALL], counts->adopted[COMMAND_RENEW],
            counts->adopted[COMMAND_HEARTBEAT], counts->streams_kept, counts->late[COMMAND_RENEW],
            counts->late[COMMAND_HEARTBEAT], counts->late[COMMAND_HOLD], counts->begun_anew, sim->overs_told);
+    printf("absent: %" PRIu64 " pods by a deletion, %" PRIu64 " by syncs, %" PRIu64 " seen again, %" PRIu64
+           " syncs kept some; %" PRIu64 " calls outlived a restart\n",
+           counts->absent[COMMAND_POD_GONE], counts->absent[COMMAND_SYNC], counts->unabsent,
+           counts->kept_pods, counts->outlived);
 }
 
 /* A run in which something never happened has tested less than it says. */
@@ -393,6 +405,11 @@ static bool nothing_was_left_out(const struct sim *sim)
         counts->streams_kept,
         counts->moved,
         counts->restarts,
+        counts->absent[COMMAND_POD_GONE],
+        counts->absent[COMMAND_SYNC],
+        counts->unabsent,
+        counts->kept_pods,
+        counts->outlived,
         sim->overs_told,
     };
 

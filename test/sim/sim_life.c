@@ -61,6 +61,7 @@ static void expect_lost(struct sim *sim, struct lists *lists, const char *sid, i
         *call = (struct shadow_call){.is_known = true,
                                      .pod = pod,
                                      .allocated_at_ms = sim->now_ms,
+                                     .placed_at_ms = sim->now_ms,
                                      .expires_at_ms = sim->now_ms + sim->settings.lease_ttl_ms,
                                      .kept_at_ms = sim->now_ms,
                                      .was_renewed = true};

@@ -65,14 +65,16 @@ char *__wrap_strndup(const char *text, size_t len)
     return must_fail() ? NULL : __real_strndup(text, len);
 }
 
-#define SEEN(pod_name, ready, uid)                                                                           \
+#define SEEN(pod_name, ready, uid, ...)                                                                      \
     {                                                                                                        \
         .name = pod_name, .address = "10.0.0.1:80", .incarnation = uid, .source = POD_SOURCE_KUBERNETES,     \
-        .is_ready = ready                                                                                    \
+        .is_ready = ready, __VA_ARGS__                                                                       \
     }
 
 static const struct pod_seen synced[] = {SEEN("pod-a", true, "1"), SEEN("pod-b", false, "1"),
                                          SEEN("pod-d", true, "2")};
+static const struct pod_seen kept[] = {{.name = "pod-a", .is_kept = true},
+                                       {.name = "pod-z", .is_kept = true}};
 static const char *const some_sids[] = {"CA1", "CA2", "CA9"};
 static const char *const lost_sids[] = {"CA7", "CA8", "CA2"};
 static const char *const lost_pods[] = {"pod-d", "pod-a", "pod-d"};
@@ -138,6 +140,9 @@ static const struct command scenario[] = {
     {.type = COMMAND_UNDO, .undo = {"CB1", 1}},
     {.type = COMMAND_UNDO, .undo = {"CB1", 3}},
     {.type = COMMAND_UNDO, .undo = {"CB1", 2}},
+    SEE("pod-d", true, "3", .started_at_ms = 1770000030000),
+    {.type = COMMAND_POD_GONE, .pod_gone = {"pod-d", POD_SOURCE_KUBERNETES, .is_absent = true}},
+    {.type = COMMAND_SYNC, .sync = {POD_SOURCE_KUBERNETES, kept, ARRAY_LEN(kept), .spares_calls = true}},
     {.type = COMMAND_SYNC, .sync = {POD_SOURCE_KUBERNETES, synced, ARRAY_LEN(synced)}},
     {.type = COMMAND_SWEEP},
     {.type = COMMAND_POD_GONE, .pod_gone = {"pod-a", POD_SOURCE_KUBERNETES}},
@@ -170,6 +175,8 @@ static void dump_line(void *arg, const struct record *record)
         strbuf_printf(buf, "%s", "call;"); /* in no particular order: their number counts here */
     else if (record->type == RECORD_RENEWED)
         strbuf_printf(buf, "%s", "renewed;");
+    else if (record->type == RECORD_PLACED)
+        strbuf_printf(buf, "%s", "placed;");
     else if (record->type == RECORD_OVER)
         strbuf_printf(buf, "%s over;", record->over.call_sid);
     else if (record->type == RECORD_TIERS)

@@ -2,10 +2,11 @@
  * pods_driver.c - follows the pods of a namespace and prints what it is told, for
  * test/functional/test_k8s_pods.py.
  *
- * pods-driver url URL | kubeconfig PATH   NAMESPACE   [SELECTOR]
+ * pods-driver url URL | kubeconfig PATH   NAMESPACE   [SELECTOR [CONTAINER]]
  *
- * Lines in: "relist". The end of the input stops it. Lines out, each a JSON object with "event": list (pods),
- * seen and gone (pod), trouble, stopped. A pod has name, incarnation, ip, ready, terminating.
+ * Lines in, one at a time: "relist", "get NAME". The end of the input stops it. Lines out, each a JSON object
+ * with "event": list (pods), seen and gone (pod), got (pod), absent, unknown, trouble, stopped. A pod has
+ * name, incarnation, ip, ready, terminating, over, unreadable, started_at_ms.
  */
 #include <signal.h>
 #include <stdio.h>
@@ -13,12 +14,14 @@
 
 #include "base/json.h"
 #include "base/log.h"
+#include "k8s/pod_get.h"
 #include "k8s/pods.h"
 
 enum {
     DRIVER_LINE_MAX = 64 * 1024 * 1024,
     LIST_TIMEOUT_MS = 30000,
     STALL_MS = 90000,
+    GET_TIMEOUT_MS = 10000,
 };
 
 struct driver {
@@ -28,6 +31,7 @@ struct driver {
     struct k8s_config *config;
     struct k8s_client *client;
     struct k8s_pods *pods;
+    struct k8s_pods_settings settings;
     char read[256];
 };
 
@@ -42,6 +46,9 @@ static void put_pod(struct json_writer *json, const struct k8s_pod *pod)
     json_put_string(json, "ip", pod->ip);
     json_put_bool(json, "ready", pod->is_ready);
     json_put_bool(json, "terminating", pod->is_terminating);
+    json_put_bool(json, "over", pod->is_over);
+    json_put_bool(json, "unreadable", pod->is_unreadable);
+    json_put_u64(json, "started_at_ms", pod->started_at_ms);
     json_object_end(json);
 }
 
@@ -119,13 +126,40 @@ static void on_alloc(uv_handle_t *handle, size_t size UNUSED, uv_buf_t *ret_buf)
     *ret_buf = uv_buf_init(driver->read, sizeof(driver->read));
 }
 
-/* Any line means "relist": there is no other. */
+static void on_got(void *arg UNUSED, int err, const struct k8s_pod *pod, const char *error UNUSED)
+{
+    if (err == 0)
+        print("got", "pod", pod, 1);
+    else
+        print(err == -ENOENT ? "absent" : "unknown", NULL, NULL, 0);
+}
+
+static void run_line(struct driver *driver, const char *line)
+{
+    struct k8s_pod_get_spec spec = {.namespace_name = driver->settings.namespace_name,
+                                    .name = line + strlen("get "),
+                                    .agent_container = driver->settings.agent_container,
+                                    .timeout_ms = GET_TIMEOUT_MS};
+    struct k8s_pod_get *get;
+    int rc;
+
+    if (strncmp(line, "get ", strlen("get ")) != 0) {
+        k8s_pods_relist(driver->pods);
+        return;
+    }
+    rc = k8s_pod_get(driver->client, &spec, on_got, driver, &get);
+    assert(rc == 0);
+}
+
 static void on_read(uv_stream_t *stream, ssize_t n, const uv_buf_t *buf)
 {
     struct driver *driver = stream->data;
 
-    if (n > 0 && memchr(buf->base, '\n', (size_t)n)) {
-        k8s_pods_relist(driver->pods);
+    char *end = n > 0 ? memchr(buf->base, '\n', (size_t)n) : NULL;
+
+    if (end) {
+        *end = '\0';
+        run_line(driver, buf->base);
     } else if (n < 0) {
         uv_close((uv_handle_t *)stream, NULL);
         k8s_pods_stop(driver->pods, on_pods_stopped, driver);
@@ -148,6 +182,7 @@ int main(int argc, char **argv)
         return 2;
     settings.namespace_name = argv[3];
     settings.label_selector = argv[4]; /* NULL if there is none */
+    settings.agent_container = argc > 5 ? argv[5] : NULL;
     signal(SIGPIPE, SIG_IGN);
     setvbuf(stdout, NULL, _IOLBF, 0);
     if (strcmp(argv[1], "url") == 0)
@@ -162,6 +197,7 @@ int main(int argc, char **argv)
     assert(rc == 0);
     rc = k8s_client_new(&driver.loop, driver.config, &driver.client);
     assert(rc == 0);
+    driver.settings = settings;
     rc = k8s_pods_new(&driver.loop, &settings, driver.client, &driver.pods);
     assert(rc == 0);
     uv_prepare_init(&driver.loop, &driver.flush);

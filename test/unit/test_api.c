@@ -53,6 +53,8 @@ struct http_request {
     char content_type[64];
     char retry_after[16];
     char *answer;
+    void (*unsent)(void *arg);
+    void *unsent_arg;
 };
 
 int http_server_route(struct http_server *server, const char *method, const char *pattern,
@@ -120,11 +122,21 @@ uint64_t http_server_refused(const struct http_server *server UNUSED)
     return 4;
 }
 
-static bool client_is_gone; /* before it is answered */
+enum { CLIENT_STAYS = -1 };
 
-bool http_request_is_abandoned(const struct http_request *request UNUSED)
+static int client_waits_for = CLIENT_STAYS; /* looks at it: then it has gone */
+
+bool http_request_is_abandoned(struct http_request *request UNUSED)
 {
-    return client_is_gone;
+    if (client_waits_for == CLIENT_STAYS)
+        return false;
+    return client_waits_for-- == 0;
+}
+
+void http_request_on_unsent(struct http_request *request, void (*unsent)(void *arg), void *arg)
+{
+    request->unsent = unsent;
+    request->unsent_arg = arg;
 }
 
 struct slice http_request_method(const struct http_request *request)
@@ -377,25 +389,87 @@ static void allocate__gives_the_documented_answer(void **state UNUSED)
     world_release(&world);
 }
 
-static void allocate__is_undone_for_a_client_that_has_gone(void **state UNUSED)
+#define CLIENT_GONE "the client has closed its side of the connection before it was answered"
+
+static const char *const allocate_routes[] = {ALLOCATE, "/api/v1/twilio/allocate", "/api/v1/plivo/allocate",
+                                              "/api/v1/exotel/allocate"};
+
+static void ask_for_a_pod(struct world *world, size_t route)
 {
-    static const char *const routes[] = {ALLOCATE, "/api/v1/twilio/allocate"};
+    world->fake.result.allocate.call =
+        (struct call_info){.call_sid = "CA1", .pod = "pod-1", .pool = "pool:gold"};
+    world->fake.result.allocate.attempt = 42;
+    ask(world, allocate_routes[route], route == 2 ? "CallUUID=CA1" : "CallSid=CA1",
+        route == 0 ? SID_BODY : NULL);
+}
+
+static void assert_undone(const struct world *world)
+{
+    assert_int_equal(world->fake.commands, 2);
+    assert_int_equal(world->fake.command.type, COMMAND_UNDO);
+    assert_string_equal(world->fake.command.undo.call_sid, "CA1");
+    assert_int_equal(world->fake.command.undo.attempt, 42);
+}
+
+static void allocate__is_not_begun_for_a_client_that_has_gone(void **state UNUSED)
+{
+    for (size_t i = 0; i < ARRAY_LEN(allocate_routes); i++) {
+        struct world world;
+
+        world_init(&world, &plain_settings);
+        client_waits_for = 0;
+        ask_for_a_pod(&world, i);
+        assert_int_equal(world.fake.commands, 0);
+        assert_answer(&world, 503, CLIENT_GONE);
+        world_release(&world);
+    }
+}
+
+static void allocate__is_undone_if_the_answer_meets_a_closed_connection(void **state UNUSED)
+{
+    for (size_t i = 0; i < ARRAY_LEN(allocate_routes); i++) {
+        struct world world;
+
+        world_init(&world, &plain_settings);
+        ask_for_a_pod(&world, i);
+        assert_int_equal(world.fake.commands, 1);
+        assert_int_equal(world.request.status, 200);
+        assert_non_null(world.request.unsent);
+        world.request.unsent(world.request.unsent_arg);
+        assert_undone(&world);
+        world.fake.done(world.fake.arg, -ENOTCONN, NULL); /* the store goes on with it by itself */
+        world_release(&world);
+    }
+}
+
+static void release__is_carried_out_for_a_client_that_has_gone(void **state UNUSED)
+{
+    static const char *const routes[] = {"/api/v1/release", "/api/v1/renew", "/api/v1/twilio/status"};
 
     for (size_t i = 0; i < ARRAY_LEN(routes); i++) {
         struct world world;
 
         world_init(&world, &plain_settings);
-        world.fake.result.allocate.call =
-            (struct call_info){.call_sid = "CA1", .pod = "pod-1", .pool = "pool:gold"};
-        world.fake.result.allocate.attempt = 42;
-        client_is_gone = true;
-        ask(&world, routes[i], "CallSid=CA1", i == 0 ? SID_BODY : NULL);
-        client_is_gone = false;
-        assert_int_equal(world.fake.commands, 2);
-        assert_int_equal(world.fake.command.type, COMMAND_UNDO);
-        assert_string_equal(world.fake.command.undo.call_sid, "CA1");
-        assert_int_equal(world.fake.command.undo.attempt, 42);
-        assert_answer(&world, 503, "the client has gone");
+        world.fake.result.outcome = OUTCOME_NOT_FOUND;
+        client_waits_for = 0;
+        ask(&world, routes[i], "CallSid=CA1&CallStatus=completed", i < 2 ? SID_BODY : NULL);
+        client_waits_for = CLIENT_STAYS;
+        assert_int_equal(world.fake.commands, i < 2 ? 1 : 2);
+        assert_int_equal(world.fake.command.type, i == 1 ? COMMAND_RENEW : COMMAND_RELEASE);
+        world_release(&world);
+    }
+}
+
+static void allocate__is_undone_for_a_client_that_has_gone(void **state UNUSED)
+{
+    for (size_t i = 0; i < ARRAY_LEN(allocate_routes); i++) {
+        struct world world;
+
+        world_init(&world, &plain_settings);
+        client_waits_for = 1;
+        ask_for_a_pod(&world, i);
+        assert_undone(&world);
+        assert_answer(&world, 503, CLIENT_GONE);
         world_release(&world);
     }
 }
@@ -822,7 +896,10 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(allocate__gives_the_documented_answer),
+        cmocka_unit_test(allocate__is_not_begun_for_a_client_that_has_gone),
         cmocka_unit_test(allocate__is_undone_for_a_client_that_has_gone),
+        cmocka_unit_test(allocate__is_undone_if_the_answer_meets_a_closed_connection),
+        cmocka_unit_test(release__is_carried_out_for_a_client_that_has_gone),
         cmocka_unit_test(allocate__a_store_that_fails_is_unavailable),
         cmocka_unit_test(every_route__a_store_that_fails_is_unavailable),
         cmocka_unit_test(webhooks__a_store_that_fails_is_told_to_the_caller),

@@ -336,6 +336,19 @@ static void ports__must_differ_unless_they_are_free_ones(void **state UNUSED)
     ASSERT_ERRORS("", "HTTP_PORT", "0", "METRICS_PORT", "0");
 }
 
+static void voice_agent_container__is_a_dns_label_or_unset(void **state UNUSED)
+{
+    static const char *const bad[] = {"-agent", "agent-", "Agent", "my_agent", "a.b", "a b", "\303\244"};
+
+    ASSERT_ERRORS("", "VOICE_AGENT_CONTAINER", "agent-2");
+    ASSERT_ERRORS("", "VOICE_AGENT_CONTAINER", "");
+    for (size_t i = 0; i < ARRAY_LEN(bad); i++)
+        assert_refused("VOICE_AGENT_CONTAINER", bad[i], "lower-case letters, digits and inner hyphens");
+    assert_refused("VOICE_AGENT_CONTAINER",
+                   "a123456789b123456789c123456789d123456789e123456789f123456789g123",
+                   "at most 63 characters");
+}
+
 static void leader_election__times_must_fit_each_other(void **state UNUSED)
 {
     ASSERT_ERRORS("LEADER_ELECTION_DURATION must be longer than LEADER_ELECTION_RENEW_DEADLINE\n",
@@ -459,6 +472,7 @@ int main(void)
         cmocka_unit_test(reread__names_variable_and_file_of_what_is_wrong),
         cmocka_unit_test(secret__is_masked_wherever_it_comes_from),
         cmocka_unit_test(ports__must_differ_unless_they_are_free_ones),
+        cmocka_unit_test(voice_agent_container__is_a_dns_label_or_unset),
         cmocka_unit_test(leader_election__times_must_fit_each_other),
         cmocka_unit_test(call_record__is_never_shorter_than_the_lease),
         cmocka_unit_test(static_pods__are_split_and_choose_their_source),

@@ -934,6 +934,7 @@ static void apply__refuses_what_no_log_of_ours_says(void **state UNUSED)
         {.type = RECORD_CALL_GONE, .call = {.call_sid = "CA2"}},
         {.type = RECORD_POD_GONE, .pod = {.name = "voice-agent-0"}},
         {.type = RECORD_RENEWED, .renewed = {.call_sid = "CA2"}},
+        {.type = RECORD_PLACED, .placed = {.call_sid = "CA2", .at_ms = 1}},
         {.type = RECORD_OVER, .over = {.call_sid = "CA1", .why = CALL_OVER_CLOSED, .at_ms = 1}},
         {.type = RECORD_OVER, .over = {.call_sid = "CA2", .why = CALL_OVERS, .at_ms = 1}},
         {.type = RECORD_OVER, .over = {.call_sid = "a b", .why = CALL_OVER_CLOSED, .at_ms = 1}},

@@ -29,6 +29,7 @@ static void world_read(struct world *world, const char *trusted, const char *pee
     snprintf(world->text, sizeof(world->text), "GET / HTTP/1.1\r\nHost: inside:8080\r\n%s\r\n", headers);
     world->connection = (struct http_connection){.magic = CONNECTION_MAGIC,
                                                  .server = world->server,
+                                                 .tls_fd = -1,
                                                  .buffer = world->text,
                                                  .room = sizeof(world->text),
                                                  .len = strlen(world->text)};

@@ -41,7 +41,7 @@ static int parse(struct arena *arena, const char *text, struct k8s_pod *ret_pod)
     const cJSON *object = k8s_object_parse(arena, slice_of(text));
 
     assert_non_null(object);
-    return k8s_pod_parse(object, arena, ret_pod);
+    return k8s_pod_parse(object, NULL, arena, ret_pod);
 }
 
 static struct k8s_pod parse_good(struct arena *arena, const char *text)
@@ -55,18 +55,22 @@ static struct k8s_pod parse_good(struct arena *arena, const char *text)
 static void pod__that_runs_and_is_ready_is_ready(void **state)
 {
     struct k8s_pod pod = parse_good(
-        *state,
-        "{" METADATA ",\"status\":{\"phase\":\"Running\",\"podIP\":\"10.1.2.3\",\"conditions\":["
-        "{\"type\":\"Initialized\",\"status\":\"False\"}," READY "],\"containerStatuses\":["
-        "{\"name\":\"a\",\"restartCount\":2},{\"name\":\"b\",\"restartCount\":5},{\"name\":\"c\"}]}}");
+        *state, "{" METADATA ",\"status\":{\"phase\":\"Running\",\"podIP\":\"10.1.2.3\",\"conditions\":["
+                "{\"type\":\"Initialized\",\"status\":\"False\"}," READY "],\"containerStatuses\":["
+                "{\"name\":\"a\",\"restartCount\":7,\"state\":{\"running\":{\"startedAt\":\"2026-02-08T10:00:"
+                "07Z\"}}}]}}");
     char text[K8S_POD_INCARNATION_MAX + 1];
 
     assert_string_equal(pod.name, "voice-0");
     assert_string_equal(pod.uid, "u-1");
     assert_string_equal(pod.ip, "10.1.2.3");
     assert_int_equal(pod.restarts, 7);
+    assert_int_equal(pod.started_at_ms, 1770544807000);
     assert_true(pod.is_ready);
     assert_false(pod.is_terminating);
+    assert_false(pod.is_over);
+    assert_false(pod.is_unreadable);
+    assert_false(pod.lacks_container);
     k8s_pod_incarnation(&pod, text);
     assert_string_equal(text, "u-1:7");
 }
@@ -103,6 +107,144 @@ static void pod__that_terminates_is_not_ready_though_it_says_so(void **state)
     assert_true(pod.is_terminating);
     assert_false(pod.is_ready);
     assert_string_equal(pod.ip, "fd00::1");
+}
+
+static void pod__whose_phase_is_failed_or_succeeded_is_over(void **state)
+{
+    static const struct {
+        const char *phase;
+        bool is_over;
+    } cases[] = {{"Failed", true},   {"Succeeded", true}, {"Running", false},
+                 {"Pending", false}, {"Unknown", false},  {"", false}};
+
+    for (size_t i = 0; i < ARRAY_LEN(cases); i++) {
+        char text[256];
+        struct k8s_pod pod;
+
+        snprintf(text, sizeof(text),
+                 "{" METADATA ",\"status\":{\"phase\":\"%s\",\"podIP\":\"10.1.2.3\",\"conditions\":[" READY
+                 "]}}",
+                 cases[i].phase);
+        pod = parse_good(*state, text);
+        assert_int_equal(pod.is_over, cases[i].is_over);
+        assert_int_equal(pod.is_ready, strcmp(cases[i].phase, "Running") == 0);
+    }
+}
+
+/* Containers */
+
+#define CONTAINER(name, restarts, started)                                                                   \
+    "{\"name\":\"" name "\",\"restartCount\":" restarts ",\"state\":{\"running\":{\"startedAt\":\"" started  \
+    "\"}}}"
+#define SPEC                                                                                                 \
+    "\"spec\":{\"initContainers\":[{\"name\":\"mesh\"}],\"containers\":[{\"name\":\"agent\"},{\"name\":"     \
+    "\"sidecar\"}]}"
+
+/* The sidecar comes first in the status, and has been restarted more often. */
+static const char two_containers
+    [] = "{" METADATA
+         "," SPEC ",\"status\":{\"initContainerStatuses\":[" CONTAINER("mesh", "9", "2026-01-01T00:00:09Z") "],\"containerStatuses\":[" CONTAINER(
+             "sidecar", "5", "2026-01-01T00:00:05Z") "," CONTAINER("agent", "2",
+                                                                   "2026-01-01T00:00:02Z") "]}}";
+
+static void container__of_the_agent_is_the_first_of_the_spec_unless_it_is_named(void **state)
+{
+    static const struct {
+        const char *name;
+        uint64_t restarts;
+        bool is_lacking;
+    } cases[] = {{NULL, 2, false},
+                 {"", 2, false},
+                 {"agent", 2, false},
+                 {"sidecar", 5, false},
+                 /* Of no pod's containers: init containers are not among them. */
+                 {"agnet", 2, true},
+                 {"mesh", 2, true}};
+
+    for (size_t i = 0; i < ARRAY_LEN(cases); i++) {
+        const cJSON *object = k8s_object_parse(*state, SLICE(two_containers));
+        struct k8s_pod pod;
+
+        assert_int_equal(k8s_pod_parse(object, cases[i].name, *state, &pod), 0);
+        assert_int_equal(pod.restarts, cases[i].restarts);
+        assert_int_equal(pod.started_at_ms, 1767225600000 + cases[i].restarts * 1000);
+        assert_int_equal(pod.lacks_container, cases[i].is_lacking);
+    }
+}
+
+static void container__without_a_spec_is_the_first_of_the_status(void **state)
+{
+    struct k8s_pod pod = parse_good(
+        *state, "{" METADATA ",\"status\":{\"containerStatuses\":[" CONTAINER(
+                    "a", "3", "2026-01-01T00:00:03Z") "," CONTAINER("b", "4", "2026-01-01T00:00:04Z") "]}}");
+
+    assert_int_equal(pod.restarts, 3);
+    assert_int_equal(pod.started_at_ms, 1767225603000);
+}
+
+static void container__that_does_not_run_has_no_start(void **state)
+{
+    static const char *const states[] = {
+        "",
+        ",\"state\":null",
+        ",\"state\":{}",
+        ",\"state\":{\"waiting\":{\"reason\":\"CrashLoopBackOff\"}}",
+        ",\"state\":{\"terminated\":{\"startedAt\":\"2026-01-01T00:00:00Z\"}}",
+        ",\"state\":{\"running\":{}}",
+        ",\"state\":{\"running\":{\"startedAt\":null}}"};
+
+    for (size_t i = 0; i < ARRAY_LEN(states); i++) {
+        char text[512];
+        struct k8s_pod pod;
+
+        snprintf(text, sizeof(text),
+                 "{" METADATA "," SPEC
+                 ",\"status\":{\"containerStatuses\":[{\"name\":\"sidecar\",\"restartCount\":1},"
+                 "{\"name\":\"agent\",\"restartCount\":4%s}]}}",
+                 states[i]);
+        pod = parse_good(*state, text);
+        assert_int_equal(pod.restarts, 4);
+        assert_int_equal(pod.started_at_ms, 0);
+    }
+    /* Its state is not there yet, though that of another one is. */
+    assert_int_equal(
+        parse_good(*state, "{" METADATA "," SPEC ",\"status\":{\"containerStatuses\":[" CONTAINER(
+                               "sidecar", "5", "2026-01-01T00:00:05Z") "]}}")
+            .restarts,
+        0);
+}
+
+static void container__start_is_a_time_of_the_api_server_or_refused(void **state)
+{
+    static const struct {
+        const char *time;
+        uint64_t ms;
+    } good[] = {{"1970-01-01T00:00:00Z", 0},
+                {"2024-02-29T23:59:59Z", 1709251199000},
+                {"9999-12-31T23:59:59Z", 253402300799000}};
+    static const char *const bad[] = {
+        "2026-02-08",           "2026-02-08T10:00:07",    "2026-02-08T10:00:07z",
+        "2026-02-08 10:00:07Z", "2026-02-08T10:00:07.5Z", "2026-02-08T10:00:07+01:00",
+        "2026-02-30T10:00:07Z", "2025-02-29T10:00:07Z",   "2026-13-08T10:00:07Z",
+        "2026-00-08T10:00:07Z", "2026-02-00T10:00:07Z",   "2026-02-08T24:00:07Z",
+        "2026-02-08T10:60:07Z", "2026-02-08T10:00:60Z",   "1969-12-31T23:59:59Z",
+        "0000-01-01T00:00:00Z", "2026-02-08T10:00:-7Z",   " 026-02-08T10:00:07Z",
+        "2026-02-08T10:00:07Zx"};
+    char text[256];
+    struct k8s_pod pod;
+
+    for (size_t i = 0; i < ARRAY_LEN(good); i++) {
+        snprintf(text, sizeof(text),
+                 "{" METADATA ",\"status\":{\"containerStatuses\":[" CONTAINER("a", "1", "%s") "]}}",
+                 good[i].time);
+        assert_int_equal(parse_good(*state, text).started_at_ms, good[i].ms);
+    }
+    for (size_t i = 0; i < ARRAY_LEN(bad); i++) {
+        snprintf(text, sizeof(text),
+                 "{" METADATA ",\"status\":{\"containerStatuses\":[" CONTAINER("a", "1", "%s") "]}}", bad[i]);
+        if (parse(*state, text, &pod) != -EINVAL)
+            fail_msg("%s was not refused", bad[i]);
+    }
 }
 
 static void pod__with_null_where_nothing_is_is_read(void **state)
@@ -183,6 +325,15 @@ static void pod__that_cannot_be_believed_is_refused(void **state)
         STATUS("\"containerStatuses\":[{\"restartCount\":1.5}]"),
         STATUS("\"containerStatuses\":[{\"restartCount\":2147483648}]"),
         STATUS("\"containerStatuses\":[{\"restartCount\":1e999}]"),
+        STATUS("\"containerStatuses\":[{\"name\":7}]"),
+        STATUS("\"containerStatuses\":[{},{\"name\":7}]"),
+        STATUS("\"containerStatuses\":[{\"state\":[]}]"),
+        STATUS("\"containerStatuses\":[{\"state\":{\"running\":7}}]"),
+        STATUS("\"containerStatuses\":[{\"state\":{\"running\":{\"startedAt\":7}}}]"),
+        "{" METADATA ",\"spec\":[]}",
+        "{" METADATA ",\"spec\":{\"containers\":{}}}",
+        "{" METADATA ",\"spec\":{\"containers\":[7]}}",
+        "{" METADATA ",\"spec\":{\"containers\":[{\"name\":7}]}}",
     };
 
     for (size_t i = 0; i < ARRAY_LEN(texts); i++) {
@@ -218,7 +369,7 @@ static void pod__without_memory_says_so(void **state)
     struct k8s_pod pod;
 
     arena_init(&small, 8);
-    assert_int_equal(k8s_pod_parse(object, &small, &pod), -ENOMEM);
+    assert_int_equal(k8s_pod_parse(object, NULL, &small, &pod), -ENOMEM);
     arena_release(&small);
 }
 
@@ -249,7 +400,7 @@ static void list__gathers_its_pages_in_the_order_of_names(void **state UNUSED)
 {
     struct k8s_pod_list list;
 
-    k8s_pod_list_init(&list);
+    k8s_pod_list_init(&list, NULL);
     assert_int_equal(
         k8s_pod_list_add_page(
             &list, SLICE("{\"kind\":\"PodList\",\"metadata\":{\"resourceVersion\":\"5\",\"continue\":"
@@ -285,7 +436,7 @@ static void list__without_pods_is_empty(void **state UNUSED)
     for (size_t i = 0; i < ARRAY_LEN(texts); i++) {
         struct k8s_pod_list list;
 
-        k8s_pod_list_init(&list);
+        k8s_pod_list_init(&list, NULL);
         assert_int_equal(k8s_pod_list_add_page(&list, slice_of(texts[i])), 0);
         assert_int_equal(k8s_pod_list_finish(&list), 0);
         assert_int_equal(list.count, 0);
@@ -293,21 +444,65 @@ static void list__without_pods_is_empty(void **state UNUSED)
     }
 }
 
-static void list__skips_what_is_no_pod_and_keeps_the_rest(void **state UNUSED)
+/* It exists, and whoever took it for absent would end its calls. */
+static void list__has_a_pod_that_cannot_be_read_by_its_name(void **state UNUSED)
 {
     struct k8s_pod_list list;
 
-    k8s_pod_list_init(&list);
+    k8s_pod_list_init(&list, NULL);
     assert_int_equal(
-        k8s_pod_list_add_page(&list,
-                              SLICE("{\"metadata\":{\"resourceVersion\":\"5\"},\"items\":["
-                                    "{\"metadata\":{\"name\":\"Bad\",\"uid\":\"u\"}},7,null,{\"a\":01}," POD(
-                                        "a", "1") ",\"\\\"]\"]}")),
+        k8s_pod_list_add_page(
+            &list, SLICE("{\"metadata\":{\"resourceVersion\":\"5\"},\"items\":["
+                         "{\"metadata\":{\"name\":\"bad\",\"uid\":\"\"}},"
+                         "{\"metadata\":{\"name\":\"worse\",\"uid\":7},\"status\":[]}," POD("a", "1") "]}")),
         0);
-    assert_int_equal(list.count, 1);
-    assert_string_equal(list.pods[0].name, "a");
-    assert_int_equal(list.skipped, 5);
-    assert_string_equal(list.skipped_name, "Bad");
+    assert_int_equal(k8s_pod_list_finish(&list), 0);
+    assert_int_equal(list.count, 3);
+    assert_false(list.pods[0].is_unreadable);
+    for (size_t i = 1; i < 3; i++) {
+        assert_true(list.pods[i].is_unreadable);
+        assert_string_equal(list.pods[i].name, i == 1 ? "bad" : "worse");
+        assert_string_equal(list.pods[i].uid, "");
+        assert_string_equal(list.pods[i].ip, "");
+        assert_false(list.pods[i].is_ready || list.pods[i].is_over || list.pods[i].is_terminating);
+    }
+    assert_int_equal(list.skipped, 2);
+    assert_string_equal(list.skipped_name, "bad");
+    k8s_pod_list_release(&list);
+}
+
+static void list__with_an_item_that_nobody_can_name_is_refused(void **state UNUSED)
+{
+    static const char *const items[] = {"{\"metadata\":{\"name\":\"Bad\",\"uid\":\"u\"}}",
+                                        "{\"metadata\":{\"uid\":\"u\"}}",
+                                        "7",
+                                        "null",
+                                        "{\"a\":01}",
+                                        "\"\\\"]\""};
+    struct k8s_pod_list list;
+    char text[512];
+
+    k8s_pod_list_init(&list, NULL);
+    for (size_t i = 0; i < ARRAY_LEN(items); i++) {
+        snprintf(text, sizeof(text),
+                 "{\"metadata\":{\"resourceVersion\":\"5\"},\"items\":[" POD("a", "1") ",%s]}", items[i]);
+        if (k8s_pod_list_add_page(&list, slice_of(text)) != -EBADMSG)
+            fail_msg("%s was not refused", items[i]);
+        k8s_pod_list_release(&list);
+    }
+}
+
+static void list__counts_pods_without_the_agents_container(void **state UNUSED)
+{
+    struct k8s_pod_list list;
+    char text[1024];
+
+    k8s_pod_list_init(&list, "agnet");
+    snprintf(text, sizeof(text),
+             "{\"metadata\":{\"resourceVersion\":\"5\"},\"items\":[%s," POD("a", "1") "]}", two_containers);
+    assert_int_equal(k8s_pod_list_add_page(&list, slice_of(text)), 0);
+    assert_int_equal(list.lacking, 1);
+    assert_string_equal(list.lacking_name, "voice-0");
     k8s_pod_list_release(&list);
 }
 
@@ -333,7 +528,7 @@ static void list__that_is_none_or_not_whole_is_refused(void **state UNUSED)
     };
     struct k8s_pod_list list;
 
-    k8s_pod_list_init(&list);
+    k8s_pod_list_init(&list, NULL);
     for (size_t len = 0; len < sizeof(whole) - 1; len++)
         assert_int_equal(k8s_pod_list_add_page(&list, (struct slice){whole, len}), -EBADMSG);
     k8s_pod_list_release(&list);
@@ -351,7 +546,7 @@ static void list__has_a_limit(void **state UNUSED)
     struct k8s_pod_list list;
     struct strbuf text;
 
-    k8s_pod_list_init(&list);
+    k8s_pod_list_init(&list, NULL);
     strbuf_init(&text, NULL, 64 * 1024 * 1024);
     strbuf_append_str(&text, "{\"metadata\":{\"resourceVersion\":\"5\"},\"items\":[" POD("a", "1"));
     for (int i = 0; i < K8S_POD_LIST_MAX; i++)
@@ -368,7 +563,7 @@ static void list__tokens_have_a_limit(void **state UNUSED)
     struct k8s_pod_list list;
     struct strbuf text;
 
-    k8s_pod_list_init(&list);
+    k8s_pod_list_init(&list, NULL);
     strbuf_init(&text, NULL, 64 * 1024);
     strbuf_append_str(&text, "{\"metadata\":{\"resourceVersion\":\"5\",\"continue\":\"");
     for (int i = 0; i <= K8S_CONTINUE_MAX; i++)
@@ -385,7 +580,7 @@ static struct k8s_pod_event event_of(struct arena *arena, const char *text)
 {
     struct k8s_pod_event event;
 
-    assert_int_equal(k8s_pod_event_parse(slice_of(text), arena, &event), 0);
+    assert_int_equal(k8s_pod_event_parse(slice_of(text), NULL, arena, &event), 0);
     return event;
 }
 
@@ -459,7 +654,7 @@ static void event__that_is_none_is_refused(void **state)
     for (size_t i = 0; i < ARRAY_LEN(texts); i++) {
         struct k8s_pod_event event;
 
-        assert_int_equal(k8s_pod_event_parse(slice_of(texts[i]), *state, &event), -EBADMSG);
+        assert_int_equal(k8s_pod_event_parse(slice_of(texts[i]), NULL, *state, &event), -EBADMSG);
     }
 }
 
@@ -474,7 +669,6 @@ static void refusal__is_read_as_far_as_it_goes(void **state UNUSED)
               "\"retryAfterSeconds\":1},\"code\":504}"),
         &refusal);
     assert_int_equal(refusal.code, 504);
-    assert_true(refusal.is_version_too_large);
     assert_int_equal(refusal.retry_after_ms, 1000);
 
     k8s_refusal_parse(
@@ -482,8 +676,7 @@ static void refusal__is_read_as_far_as_it_goes(void **state UNUSED)
         &refusal);
     assert_int_equal(refusal.code, 0);
     assert_string_equal(refusal.message, "");
-    assert_false(refusal.is_version_too_large);
-    assert_int_equal(refusal.retry_after_ms, K8S_REFUSAL_RETRY_MAX_S * 1000);
+    assert_int_equal(refusal.retry_after_ms, K8S_RETRY_AFTER_MAX_S * 1000);
 
     k8s_refusal_parse(SLICE("<html>"), &refusal);
     assert_int_equal(refusal.code, 0);
@@ -510,21 +703,40 @@ static void backoff__doubles_to_its_limit_and_begins_anew_after_a_quiet_time(voi
     assert_int_equal(k8s_backoff_next(&backoff, now_ms + 5800, 1, 0), 3200);
 }
 
-static void path__of_a_list_has_either_a_version_or_a_token(void **state UNUSED)
+static void path__of_a_list_asks_for_what_is_true_now(void **state UNUSED)
 {
     char path[K8S_PODS_PATH_MAX];
 
-    assert_int_equal(k8s_pods_path_list(path, "ns", "app=a,b in (c)", "0", "", false), 0);
-    assert_string_equal(path, "/api/v1/namespaces/ns/pods?labelSelector=app%3Da%2Cb%20in%20%28c%29&limit=500"
-                              "&resourceVersion=0");
-    assert_int_equal(k8s_pods_path_list(path, "ns", NULL, "0", "a+/=", false), 0);
+    assert_int_equal(k8s_pods_path_list(path, "ns", "app=a,b in (c)", "", false), 0);
+    assert_string_equal(path,
+                        "/api/v1/namespaces/ns/pods?labelSelector=app%3Da%2Cb%20in%20%28c%29&limit=500");
+    assert_int_equal(k8s_pods_path_list(path, "ns", NULL, "a+/=", false), 0);
     assert_string_equal(path, "/api/v1/namespaces/ns/pods?limit=500&continue=a%2B%2F%3D");
-    assert_int_equal(k8s_pods_path_list(path, "ns", "", "", "", false), 0);
+    assert_int_equal(k8s_pods_path_list(path, "ns", "", "", false), 0);
     assert_string_equal(path, "/api/v1/namespaces/ns/pods?limit=500");
-    assert_int_equal(k8s_pods_path_list(path, "ns", NULL, "77", "", false), 0);
-    assert_string_equal(path, "/api/v1/namespaces/ns/pods?resourceVersion=77");
-    assert_int_equal(k8s_pods_path_list(path, "n/s", NULL, "", "", true), 0);
+    assert_int_equal(k8s_pods_path_list(path, "n/s", NULL, "", true), 0);
     assert_string_equal(path, "/api/v1/namespaces/n%2Fs/pods");
+}
+
+static void path__of_one_pod_is_its_name(void **state UNUSED)
+{
+    char path[K8S_PODS_PATH_MAX];
+
+    assert_int_equal(k8s_pods_path_get(path, "ns", "agent-0"), 0);
+    assert_string_equal(path, "/api/v1/namespaces/ns/pods/agent-0");
+    assert_int_equal(k8s_pods_path_get(path, "ns", "a/b?c"), 0);
+    assert_string_equal(path, "/api/v1/namespaces/ns/pods/a%2Fb%3Fc");
+}
+
+static void retry_after__counts_up_to_its_limit(void **state UNUSED)
+{
+    static const struct {
+        double seconds;
+        uint64_t ms;
+    } cases[] = {{-1, 0}, {0, 0}, {1, 1000}, {30, 30000}, {31, 30000}, {3600, 30000}, {1e300, 30000}};
+
+    for (size_t i = 0; i < ARRAY_LEN(cases); i++)
+        assert_int_equal(k8s_retry_after_ms(cases[i].seconds), cases[i].ms);
 }
 
 static void path__of_a_watch_asks_for_bookmarks(void **state UNUSED)
@@ -542,7 +754,7 @@ static void path__that_does_not_fit_is_refused(void **state UNUSED)
     char path[K8S_PODS_PATH_MAX];
 
     memset(selector, 'a', sizeof(selector) - 1);
-    assert_int_equal(k8s_pods_path_list(path, "ns", selector, "0", "", false), -EMSGSIZE);
+    assert_int_equal(k8s_pods_path_list(path, "ns", selector, "", false), -EMSGSIZE);
     memset(selector, '=', sizeof(selector) / 2);
     selector[sizeof(selector) / 2] = '\0';
     assert_int_equal(k8s_pods_path_watch(path, "ns", selector, "0", 300), -EMSGSIZE);
@@ -556,6 +768,11 @@ int main(void)
         TEST(pod__that_runs_and_is_ready_is_ready),
         TEST(pod__lacking_one_of_the_four_is_not_ready),
         TEST(pod__that_terminates_is_not_ready_though_it_says_so),
+        TEST(pod__whose_phase_is_failed_or_succeeded_is_over),
+        TEST(container__of_the_agent_is_the_first_of_the_spec_unless_it_is_named),
+        TEST(container__without_a_spec_is_the_first_of_the_status),
+        TEST(container__that_does_not_run_has_no_start),
+        TEST(container__start_is_a_time_of_the_api_server_or_refused),
         TEST(pod__with_null_where_nothing_is_is_read),
         TEST(pod__carries_the_mark_that_its_annotations_say),
         TEST(pod__that_cannot_be_believed_is_refused),
@@ -565,7 +782,9 @@ int main(void)
         TEST(object__with_an_escaped_nul_is_read_all_the_same),
         cmocka_unit_test(list__gathers_its_pages_in_the_order_of_names),
         cmocka_unit_test(list__without_pods_is_empty),
-        cmocka_unit_test(list__skips_what_is_no_pod_and_keeps_the_rest),
+        cmocka_unit_test(list__has_a_pod_that_cannot_be_read_by_its_name),
+        cmocka_unit_test(list__with_an_item_that_nobody_can_name_is_refused),
+        cmocka_unit_test(list__counts_pods_without_the_agents_container),
         cmocka_unit_test(list__that_is_none_or_not_whole_is_refused),
         cmocka_unit_test(list__has_a_limit),
         cmocka_unit_test(list__tokens_have_a_limit),
@@ -576,7 +795,9 @@ int main(void)
         TEST(event__that_is_none_is_refused),
         cmocka_unit_test(refusal__is_read_as_far_as_it_goes),
         cmocka_unit_test(backoff__doubles_to_its_limit_and_begins_anew_after_a_quiet_time),
-        cmocka_unit_test(path__of_a_list_has_either_a_version_or_a_token),
+        cmocka_unit_test(retry_after__counts_up_to_its_limit),
+        cmocka_unit_test(path__of_a_list_asks_for_what_is_true_now),
+        cmocka_unit_test(path__of_one_pod_is_its_name),
         cmocka_unit_test(path__of_a_watch_asks_for_bookmarks),
         cmocka_unit_test(path__that_does_not_fit_is_refused),
     };

@@ -183,7 +183,7 @@ static void on_list(void *arg UNUSED, const struct k8s_pod *pods, size_t count)
     tell("[", "");
     for (size_t i = 0; i < count; i++) {
         tell(i ? " " : "", pods[i].name);
-        tell("/", pods[i].uid);
+        tell("/", pods[i].is_unreadable ? "?" : pods[i].uid);
     }
     tell("]", "");
     react(&world->react_to_list);
@@ -209,6 +209,7 @@ static void on_trouble(void *arg UNUSED)
 
 static const struct k8s_pods_settings settings = {.namespace_name = "ns",
                                                   .label_selector = "app=voice",
+                                                  .agent_container = "agent",
                                                   .list_timeout_ms = LIST_TIMEOUT_MS,
                                                   .stall_ms = STALL_MS,
                                                   .on_list = on_list,
@@ -402,16 +403,11 @@ static void assert_watches_from(const char *version)
     assert_true(path_has(text));
 }
 
-static void assert_lists_from(const char *version)
+/* Whatever was seen before, it is asked for what is true now. */
+static void assert_lists(void)
 {
-    char text[64];
-
-    snprintf(text, sizeof(text), "resourceVersion=%s", version);
     assert_false(path_has("watch"));
-    if (version[0])
-        assert_true(path_has(text));
-    else
-        assert_false(path_has("resourceVersion"));
+    assert_false(path_has("resourceVersion"));
 }
 
 /* Listed "a" and "b" at version 5; watching. */
@@ -483,39 +479,19 @@ static void list__whose_later_page_expired_comes_as_one(void **state UNUSED)
     assert_int_equal(world->troubles, 0);
 }
 
-static void list__whose_version_is_gone_asks_for_what_is_true_now(void **state UNUSED)
+static void list__that_is_refused_as_gone_is_a_failure(void **state UNUSED)
 {
     start_watching();
     k8s_pods_relist(world->pods);
     assert_at_once();
-    assert_string_equal(world->request.path,
-                        "/api/v1/namespaces/ns/pods?labelSelector=app%3Dvoice&resourceVersion=5");
-    answer_status(410, "");
-    assert_at_once();
-    assert_lists_from("");
+    assert_lists();
     assert_true(path_has("limit=500"));
-    assert_int_equal(world->troubles, 0);
-    /* Refused even so: that is a failure, and the next one asks the same. */
     answer_status(410, "");
     assert_waits(1, 800);
-    assert_lists_from("");
+    assert_lists();
     answer_page("9", "", "a");
     assert_at_once();
     assert_watches_from("9");
-    k8s_pods_relist(world->pods);
-    assert_at_once();
-    assert_lists_from("9");
-}
-
-static void list__whose_version_is_too_new_asks_for_what_is_true_now(void **state UNUSED)
-{
-    start_watching();
-    k8s_pods_relist(world->pods);
-    assert_at_once();
-    answer_status(504, "{\"reason\":\"Timeout\",\"code\":504,\"details\":{\"causes\":[{\"reason\":"
-                       "\"ResourceVersionTooLarge\"}]}}");
-    assert_at_once();
-    assert_lists_from("");
 }
 
 static void list__that_times_out_at_the_server_is_a_failure(void **state UNUSED)
@@ -525,7 +501,7 @@ static void list__that_times_out_at_the_server_is_a_failure(void **state UNUSED)
     assert_at_once();
     answer_status(504, "{\"reason\":\"Timeout\",\"code\":504}");
     assert_waits(1, 800);
-    assert_lists_from("5");
+    assert_lists();
 }
 
 static void list__failures_tell_nothing_and_wait_longer_each_time(void **state UNUSED)
@@ -533,29 +509,29 @@ static void list__failures_tell_nothing_and_wait_longer_each_time(void **state U
     assert_at_once();
     answer_error(-ECONNREFUSED, 0);
     assert_waits(1, 800);
-    assert_lists_from("");
+    assert_lists();
     answer_status(500, "");
     assert_waits(2, 1600);
-    assert_lists_from("");
+    assert_lists();
     send_text("{\"metadata\":{\"resourceVersion\":\"5\"},\"items\":[");
     answer_error(-ECONNRESET, 200);
     assert_waits(3, 3200);
-    assert_lists_from("");
+    assert_lists();
     send_text("{\"metadata\":{\"resourceVersion\":\"5\"},\"items\":[");
     answer_status(200, "");
     assert_waits(4, 6400);
-    assert_lists_from("");
+    assert_lists();
     send_text("{\"kind\":\"Status\"}");
     answer_status(200, "");
     assert_waits(5, 12800);
-    assert_lists_from("");
+    assert_lists();
     world->send_rc = -EBUSY;
     answer_status(503, "");
     assert_waits(6, 25600);
     assert_waits(7, 30000);
     world->send_rc = 0;
     assert_waits(8, 30000);
-    assert_lists_from("");
+    assert_lists();
     assert_string_equal(world->told, "");
     answer_page("5", "", "a");
     assert_string_equal(world->told, "[a/5]");
@@ -585,28 +561,61 @@ static void list__that_is_too_large_is_a_failure(void **state UNUSED)
     send_text("more");
     answer_status(200, "");
     assert_waits(1, 800);
-    assert_lists_from("");
+    assert_lists();
     assert_int_equal(world->lists, 0);
 }
 
 static void list__honours_retry_after(void **state UNUSED)
 {
     assert_at_once();
-    answer(&(struct k8s_answer){.status = 429, .retry_after_ms = 77000});
-    assert_int_equal(world->timer_ms, 77000);
+    answer(&(struct k8s_answer){.status = 429, .retry_after_ms = 27000});
+    assert_int_equal(world->timer_ms, 27000);
     wait_for_timer();
     answer_status(503, "{\"code\":503,\"details\":{\"retryAfterSeconds\":99}}");
-    assert_int_equal(world->timer_ms, 99000);
+    assert_int_equal(world->timer_ms, 30000);
 }
 
-static void list__skips_what_is_no_pod_and_says_so(void **state UNUSED)
+static void list__tells_what_cannot_be_read_by_its_name_and_says_so(void **state UNUSED)
 {
     assert_at_once();
-    send_text("{\"metadata\":{\"resourceVersion\":\"5\"},\"items\":[{\"metadata\":{\"name\":\"Odd\"}},7,"
+    send_text("{\"metadata\":{\"resourceVersion\":\"5\"},\"items\":[{\"metadata\":{\"name\":\"odd\"}},"
               "{\"metadata\":{\"name\":\"a\",\"uid\":\"u\"}}]}");
     answer_status(200, "");
+    assert_string_equal(world->told, "[a/u odd/?]");
+    assert_int_equal(log_count("\"pod\":\"odd\",\"objects\":1"), 1);
+}
+
+static void list__with_an_item_without_a_name_is_a_failure(void **state UNUSED)
+{
+    assert_at_once();
+    send_text("{\"metadata\":{\"resourceVersion\":\"5\"},\"items\":[{\"metadata\":{\"name\":\"Odd\"}},"
+              "{\"metadata\":{\"name\":\"a\",\"uid\":\"u\"}}]}");
+    answer_status(200, "");
+    assert_string_equal(world->told, "");
+    assert_waits(1, 800);
+    assert_lists();
+}
+
+static void container__that_pods_lack_is_said_now_and_then(void **state UNUSED)
+{
+#define LACKING                                                                                              \
+    "{\"metadata\":{\"name\":\"a\",\"uid\":\"u\"},\"spec\":{\"containers\":[{\"name\":\"other\"}]}}"
+    static const char said[] = "VOICE_AGENT_CONTAINER";
+
+    assert_at_once();
+    send_text("{\"metadata\":{\"resourceVersion\":\"5\"},\"items\":[" LACKING "]}");
+    answer_status(200, "");
     assert_string_equal(world->told, "[a/u]");
-    assert_int_equal(log_count("\"pod\":\"Odd\",\"objects\":2"), 1);
+    assert_int_equal(log_count(said), 1);
+    assert_int_equal(log_count("\"container\":\"agent\",\"pod\":\"a\",\"times\":1"), 1);
+    assert_at_once();
+    for (int i = 0; i < 100; i++)
+        send_text("{\"type\":\"MODIFIED\",\"object\":" LACKING "}");
+    assert_int_equal(log_count(said), 1);
+    world->now_ms += 600000;
+    send_text("{\"type\":\"MODIFIED\",\"object\":" LACKING "}");
+    assert_int_equal(log_count(said), 2);
+    assert_int_equal(log_count("\"times\":101"), 1);
 }
 
 /* Watch */
@@ -694,7 +703,7 @@ static void watch__that_ends_at_once_without_an_event_is_a_failure(void **state 
     world->now_ms += 999;
     answer_status(200, "");
     assert_waits(1, 800);
-    assert_lists_from("5");
+    assert_lists();
     /* An event of the watch before does not count. */
     answer_page("5", "", "a");
     assert_at_once();
@@ -703,7 +712,7 @@ static void watch__that_ends_at_once_without_an_event_is_a_failure(void **state 
     assert_at_once();
     answer_status(200, "");
     assert_waits(2, 1600);
-    assert_lists_from("6");
+    assert_lists();
 }
 
 static void watch__that_ends_after_a_second_is_opened_again(void **state UNUSED)
@@ -716,53 +725,93 @@ static void watch__that_ends_after_a_second_is_opened_again(void **state UNUSED)
     assert_int_equal(world->troubles, 0);
 }
 
-static void watch__that_ends_within_an_event_is_opened_again_before_it(void **state UNUSED)
+static void watch__that_ends_within_an_event_leads_to_a_list(void **state UNUSED)
 {
     start_watching();
     send_event("ADDED", "c", "6");
     send_text("{\"type\":\"ADDED\",\"object\":{\"metadata\":{\"name\":\"d\"");
     answer_status(200, "");
-    assert_at_once();
-    assert_watches_from("6");
-    /* The half is forgotten. */
-    send_event("ADDED", "e", "7");
-    assert_string_equal(world->told, "+c+e");
-}
-
-static void watch__that_breaks_is_opened_again(void **state UNUSED)
-{
-    start_watching();
-    send_event("ADDED", "c", "6");
-    world->now_ms += STALL_MS;
-    answer_error(-ETIMEDOUT, 200);
-    assert_at_once();
-    assert_watches_from("6");
-    assert_int_equal(world->troubles, 0);
-}
-
-static void watch__that_breaks_again_and_again_is_opened_slowly(void **state UNUSED)
-{
-    start_watching();
-    send_event("ADDED", "c", "6");
-    answer_error(-ECONNRESET, 200);
     assert_waits(1, 800);
-    assert_watches_from("6");
-    send_event("ADDED", "d", "7");
-    answer_error(-ECONNRESET, 200);
-    assert_waits(2, 1600);
-    assert_watches_from("7");
+    assert_lists();
+    answer_page("7", "", "a");
+    assert_at_once();
+    /* The half is forgotten. */
+    send_event("ADDED", "e", "8");
+    assert_string_equal(world->told, "+c[a/7]+e");
 }
 
-static void watch__that_cannot_connect_is_tried_again_without_a_list(void **state UNUSED)
+static void watch__that_breaks_after_a_while_leads_to_a_list_at_once(void **state UNUSED)
+{
+    static const int errs[] = {-ETIMEDOUT, -ECONNRESET, 0};
+
+    start_watching();
+    for (size_t i = 0; i < ARRAY_LEN(errs); i++) {
+        send_event("ADDED", "c", "6");
+        world->now_ms += STALL_MS;
+        if (errs[i] == 0)
+            send_text("{\"type\"");
+        answer_error(errs[i], 200);
+        assert_at_once();
+        assert_lists();
+        answer_page("6", "", "a");
+        assert_at_once();
+        assert_watches_from("6");
+    }
+    assert_int_equal(world->troubles, 0);
+    assert_int_equal(log_count("the watch on the pods broke"), 1);
+    world->now_ms += 600000;
+    answer_error(-ECONNRESET, 200);
+    assert_int_equal(log_count("the watch on the pods broke"), 2);
+    assert_int_equal(log_count("\"times\":3"), 1);
+    assert_int_equal(log_count("followed again"), 0);
+}
+
+static void watch__that_breaks_again_and_again_lists_slowly(void **state UNUSED)
+{
+    start_watching();
+    for (uint64_t step_ms = 800, troubles = 1; step_ms <= 6400; step_ms *= 2, troubles++) {
+        send_event("ADDED", "c", "6");
+        world->now_ms += 10000;
+        answer_error(-ECONNRESET, 200);
+        assert_waits(troubles, step_ms);
+        assert_lists();
+        answer_page("6", "", "a");
+        assert_at_once();
+        assert_watches_from("6");
+    }
+}
+
+/* The server may be another one by now, restored from a backup: it would answer 200 and be silent. */
+static void watch__that_cannot_connect_leads_to_a_list(void **state UNUSED)
 {
     start_watching();
     answer_error(-ECONNREFUSED, 0);
     assert_waits(1, 800);
-    assert_watches_from("5");
-    answer(&(struct k8s_answer){.status = 429, .retry_after_ms = 60000});
-    assert_int_equal(world->timer_ms, 60000);
+    assert_lists();
+    answer_page("3", "", "a");
+    assert_at_once();
+    assert_watches_from("3");
+    answer(&(struct k8s_answer){.status = 429, .retry_after_ms = 30000});
+    assert_int_equal(world->timer_ms, 30000);
     wait_for_timer();
+    assert_lists();
+}
+
+/* That it was answered says nothing yet. */
+static void trouble__is_over_when_the_watch_brings_something(void **state UNUSED)
+{
+    start_watching();
+    answer_error(-ECONNRESET, 200);
+    assert_waits(1, 800);
+    answer_page("5", "", "a");
+    assert_at_once();
+    world->now_ms += 300000;
+    answer_status(200, "");
+    assert_at_once();
     assert_watches_from("5");
+    assert_int_equal(log_count("followed again"), 0);
+    send_text("{\"type\":\"BOOKMARK\",\"object\":{\"metadata\":{\"resourceVersion\":\"6\"}}}");
+    assert_int_equal(log_count("followed again"), 1);
 }
 
 static void watch__that_is_refused_otherwise_leads_to_a_list(void **state UNUSED)
@@ -775,7 +824,7 @@ static void watch__that_is_refused_otherwise_leads_to_a_list(void **state UNUSED
         answer(&answers[i]);
         assert_int_equal(world->troubles, i + 1);
         wait_for_timer();
-        assert_lists_from("5");
+        assert_lists();
         answer_page("5", "", "a");
         assert_at_once();
         assert_watches_from("5");
@@ -792,7 +841,7 @@ static void watch__whose_version_expired_leads_to_a_list(void **state UNUSED)
     assert_string_equal(world->told, "+c");
     assert_waits(1, 800);
     assert_int_equal(world->cancelled, 1);
-    assert_lists_from("6");
+    assert_lists();
 }
 
 static void watch__error_event_may_end_with_its_stream(void **state UNUSED)
@@ -802,20 +851,22 @@ static void watch__error_event_may_end_with_its_stream(void **state UNUSED)
     answer_status(200, "");
     assert_waits(1, 800);
     assert_int_equal(world->cancelled, 0);
-    assert_lists_from("5");
+    assert_lists();
 }
 
 static void watch__error_events_lead_where_refusals_lead(void **state UNUSED)
 {
     start_watching();
-    send_error_event(429, ",\"details\":{\"retryAfterSeconds\":50}");
+    send_error_event(429, ",\"details\":{\"retryAfterSeconds\":25}");
     assert_int_equal(world->troubles, 1);
-    assert_int_equal(world->timer_ms, 50000);
+    assert_int_equal(world->timer_ms, 25000);
     wait_for_timer();
-    assert_watches_from("5");
+    assert_lists();
+    answer_page("5", "", "a");
+    assert_at_once();
     send_error_event(500, "");
     assert_waits(2, 1600);
-    assert_lists_from("5");
+    assert_lists();
 }
 
 static void watch__error_in_the_middle_of_a_piece_hides_the_rest_of_it(void **state UNUSED)
@@ -826,7 +877,7 @@ static void watch__error_in_the_middle_of_a_piece_hides_the_rest_of_it(void **st
               "{\"type\":\"ADDED\",\"object\":{\"metadata\":{\"name\":\"d\",\"uid\":\"u\"}}}");
     assert_string_equal(world->told, "+c");
     assert_waits(1, 800);
-    assert_lists_from("5");
+    assert_lists();
 }
 
 static void watch__of_something_else_leads_to_a_list(void **state UNUSED)
@@ -839,7 +890,7 @@ static void watch__of_something_else_leads_to_a_list(void **state UNUSED)
         send_text(texts[i]);
         assert_int_equal(world->troubles, i + 1);
         wait_for_timer();
-        assert_lists_from("5");
+        assert_lists();
         answer_page("5", "", "a");
         assert_at_once();
     }
@@ -852,10 +903,10 @@ static void watch__skips_what_is_no_pod_and_says_so_now_and_then(void **state UN
         send_event("ADDED", "Odd", "6");
     send_event("PAINTED", "a", "7");
     assert_string_equal(world->told, "");
-    assert_int_equal(log_count("no readable pods"), 1);
+    assert_int_equal(log_count("pods that cannot be read"), 1);
     world->now_ms += 10000;
     send_event("ADDED", "Odder", "8");
-    assert_int_equal(log_count("no readable pods"), 2);
+    assert_int_equal(log_count("pods that cannot be read"), 2);
     assert_int_equal(log_count("\"pod\":\"Odder\",\"objects\":101"), 1);
     answer_status(200, "");
     assert_at_once();
@@ -919,7 +970,7 @@ static void relist__ends_the_watch_and_lists_at_once(void **state UNUSED)
     k8s_pods_relist(world->pods);
     assert_int_equal(world->cancelled, 1);
     assert_at_once();
-    assert_lists_from("6");
+    assert_lists();
     answer_page("8", "", "ac");
     assert_string_equal(world->told, "+c[a/8 c/8]");
     assert_at_once();
@@ -962,7 +1013,7 @@ static void relist__while_waiting_waits_but_then_lists(void **state UNUSED)
     k8s_pods_relist(world->pods);
     assert_int_equal(world->timer_ms, wait_ms);
     assert_waits(1, 800);
-    assert_lists_from("5");
+    assert_lists();
 }
 
 static void relist__from_an_event_hides_the_rest_of_the_piece(void **state UNUSED)
@@ -977,7 +1028,7 @@ static void relist__from_an_event_hides_the_rest_of_the_piece(void **state UNUSE
     assert_string_equal(world->told, "+c");
     wait_for_timer();
     assert_int_equal(world->cancelled, 1);
-    assert_lists_from("6");
+    assert_lists();
 }
 
 static void relist__from_a_list_lists_once_more(void **state UNUSED)
@@ -986,7 +1037,7 @@ static void relist__from_a_list_lists_once_more(void **state UNUSED)
     world->react_to_list = REACT_RELIST;
     answer_page("5", "", "a");
     assert_at_once();
-    assert_lists_from("5");
+    assert_lists();
 }
 
 /* Stop; teardown sees that it ended exactly once */
@@ -1104,24 +1155,25 @@ int main(void)
         TEST(list__comes_in_pieces),
         TEST(list__without_pods_is_told_as_well),
         TEST(list__whose_later_page_expired_comes_as_one),
-        TEST(list__whose_version_is_gone_asks_for_what_is_true_now),
-        TEST(list__whose_version_is_too_new_asks_for_what_is_true_now),
+        TEST(list__that_is_refused_as_gone_is_a_failure),
         TEST(list__that_times_out_at_the_server_is_a_failure),
         TEST(list__failures_tell_nothing_and_wait_longer_each_time),
         TEST(list__that_takes_too_long_is_cancelled),
         TEST(list__that_is_too_large_is_a_failure),
         TEST(list__honours_retry_after),
-        TEST(list__skips_what_is_no_pod_and_says_so),
+        TEST(list__tells_what_cannot_be_read_by_its_name_and_says_so),
+        TEST(list__with_an_item_without_a_name_is_a_failure),
+        TEST(container__that_pods_lack_is_said_now_and_then),
         TEST(watch__tells_events_and_goes_on_from_the_last_one),
         TEST(watch__bookmark_moves_the_version_only),
         TEST(watch__asks_for_five_to_ten_minutes_and_not_always_the_same),
         TEST(watch__however_it_is_cut_says_the_same),
         TEST(watch__that_ends_at_once_without_an_event_is_a_failure),
         TEST(watch__that_ends_after_a_second_is_opened_again),
-        TEST(watch__that_ends_within_an_event_is_opened_again_before_it),
-        TEST(watch__that_breaks_is_opened_again),
-        TEST(watch__that_breaks_again_and_again_is_opened_slowly),
-        TEST(watch__that_cannot_connect_is_tried_again_without_a_list),
+        TEST(watch__that_ends_within_an_event_leads_to_a_list),
+        TEST(watch__that_breaks_after_a_while_leads_to_a_list_at_once),
+        TEST(watch__that_breaks_again_and_again_lists_slowly),
+        TEST(watch__that_cannot_connect_leads_to_a_list),
         TEST(watch__that_is_refused_otherwise_leads_to_a_list),
         TEST(watch__whose_version_expired_leads_to_a_list),
         TEST(watch__error_event_may_end_with_its_stream),
@@ -1130,6 +1182,7 @@ int main(void)
         TEST(watch__of_something_else_leads_to_a_list),
         TEST(watch__skips_what_is_no_pod_and_says_so_now_and_then),
         TEST(trouble__with_permissions_says_what_is_missing_once),
+        TEST(trouble__is_over_when_the_watch_brings_something),
         TEST(trouble__after_two_quiet_minutes_waits_as_little_as_at_first),
         TEST(relist__ends_the_watch_and_lists_at_once),
         TEST(relist__is_served_by_a_list_under_way),

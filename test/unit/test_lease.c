@@ -22,6 +22,7 @@ enum { DURATION_MS = 15000, DEADLINE_MS = 10000, RETRY_MS = 2000 };
 static struct world {
     struct k8s_lease *lease;
     unsigned changes;
+    unsigned written;
     bool is_leader;
     char leader[300];
     unsigned stopped;
@@ -48,6 +49,13 @@ static void on_change(void *arg, bool is_leader, const char *leader)
         k8s_lease_stop(world.lease, on_stopped, &world);
 }
 
+static void on_written(void *arg)
+{
+    assert_ptr_equal(arg, &world);
+    assert_true(world.lease);
+    world.written++;
+}
+
 static int setup(void **state UNUSED)
 {
     struct k8s_lease_settings settings = {
@@ -59,6 +67,8 @@ static int setup(void **state UNUSED)
         .retry_ms = RETRY_MS,
         .on_change = on_change,
         .on_change_arg = &world,
+        .on_written = on_written,
+        .on_written_arg = &world,
     };
 
     fake_init();
@@ -686,6 +696,69 @@ static void leader__the_lease_was_deleted_and_is_made_again(void **state UNUSED)
     assert_int_equal(world.changes, 1);
 }
 
+static void written__is_told_for_each_write_that_the_server_took(void **state UNUSED)
+{
+    lead();
+    assert_int_equal(world.written, 1); /* created */
+    fake_advance(RETRY_MS);
+    accept_write(2);
+    assert_int_equal(world.written, 2); /* renewed */
+    fake_advance(RETRY_MS);
+    fake_answer(409, "");
+    expect(K8S_GET, ITEM);
+    fake_answer(200, lease_text(4, "{\"holderIdentity\":\"me\",\"leaseDurationSeconds\":15}"));
+    assert_int_equal(world.written, 2); /* our name in it was not written by us just now */
+    expect(K8S_PUT, ITEM);
+    accept_write(5);
+    assert_int_equal(world.written, 3); /* taken */
+    assert_int_equal(world.changes, 1);
+}
+
+static void written__is_not_told_of_what_failed_or_is_another_ones(void **state UNUSED)
+{
+    lead();
+    fake_advance(RETRY_MS);
+    fake_fail(-ETIMEDOUT); /* whether it was taken nobody knows: only an answer counts */
+    expect(K8S_GET, ITEM);
+    fake_answer(404, "");
+    expect(K8S_POST, COLLECTION);
+    fake_answer(409, "");
+    fake_advance(RETRY_MS);
+    follow();
+    fake_advance(RETRY_MS);
+    follow();
+    assert_int_equal(world.written, 1);
+}
+
+static void written__is_not_told_when_the_answer_came_too_late(void **state UNUSED)
+{
+    lead();
+    fake_advance(RETRY_MS);
+    expect(K8S_PUT, ITEM);
+    fake_sleep(DEADLINE_MS); /* the process is stopped; the answer waits in the socket */
+    accept_write(2);
+    assert_int_equal(world.written, 1);
+}
+
+static void written__is_not_told_of_an_answer_that_shows_another_holder(void **state UNUSED)
+{
+    expect(K8S_GET, ITEM);
+    fake_answer(404, "");
+    expect(K8S_POST, COLLECTION);
+    fake_answer(201, lease_text(1, RIVAL_SPEC)); /* an admission webhook may change what it lets pass */
+    assert_int_equal(world.written, 0);
+}
+
+static void written__is_not_told_of_giving_it_up(void **state UNUSED)
+{
+    lead();
+    k8s_lease_stop(world.lease, on_stopped, &world);
+    fake_answer(200, lease_text(1, "{\"holderIdentity\":\"me\",\"leaseDurationSeconds\":15}"));
+    expect(K8S_PUT, ITEM);
+    accept_write(2);
+    assert_int_equal(world.written, 1);
+}
+
 static void refused__is_said_once_with_verb_and_namespace(void **state UNUSED)
 {
     const char *status = "{\"kind\":\"Status\",\"message\":\"leases is forbidden: User x cannot get\"}";
@@ -919,6 +992,11 @@ int main(void)
         CASE(deadline__the_clock_is_asked_not_the_timer),
         CASE(deadline__a_confirmation_counts_from_when_it_was_asked_for),
         CASE(deadline__led_again_when_the_server_is_back),
+        CASE(written__is_told_for_each_write_that_the_server_took),
+        CASE(written__is_not_told_of_what_failed_or_is_another_ones),
+        CASE(written__is_not_told_when_the_answer_came_too_late),
+        CASE(written__is_not_told_of_an_answer_that_shows_another_holder),
+        CASE(written__is_not_told_of_giving_it_up),
         CASE(refused__is_said_once_with_verb_and_namespace),
         CASE(refused__a_missing_namespace_is_named),
         CASE(busy_server__is_given_the_time_it_asks_for),

@@ -50,6 +50,7 @@ static const struct record examples[] = {
     {.type = RECORD_CALL_GONE, .call = {.call_sid = "CA1"}},
     {.type = RECORD_RENEWED, .renewed = {.call_sid = "CA1", .expires_at_ms = 1770544800000}},
     {.type = RECORD_OVER, .over = {.call_sid = "CA1", .why = CALL_OVER_CLOSED, .at_ms = 1770544800000}},
+    {.type = RECORD_PLACED, .placed = {.call_sid = "CA1", .at_ms = 1770544800001}},
 };
 
 static void same_text(const char *a, const char *b)
@@ -95,6 +96,10 @@ static void same_record(const struct record *a, const struct record *b)
     case RECORD_RENEWED:
         same_text(a->renewed.call_sid, b->renewed.call_sid);
         assert_true(a->renewed.expires_at_ms == b->renewed.expires_at_ms);
+        break;
+    case RECORD_PLACED:
+        same_text(a->placed.call_sid, b->placed.call_sid);
+        assert_true(a->placed.at_ms == b->placed.at_ms);
         break;
     case RECORD_OVER:
         same_text(a->over.call_sid, b->over.call_sid);

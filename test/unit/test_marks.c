@@ -10,7 +10,7 @@
 #include "fake_k8s.h"
 #include "k8s/marks.h"
 
-enum { SETTLE_MS = 1000, PER_SECOND = 20, GAP_MS = 1000 / PER_SECOND, UNDER_WAY = 4 };
+enum { SETTLE_MS = 1000, PER_SECOND = 20, GAP_MS = 1000 / PER_SECOND, UNDER_WAY = 4, REFUSED_MS = 300000 };
 
 static const struct k8s_mark bare = {0};
 
@@ -475,27 +475,149 @@ static void rate__a_pod_that_is_told_often_keeps_its_turn(void **state UNUSED)
     expect(0, "a", true);
 }
 
-static void forbidden__is_said_once_and_then_it_is_off(void **state UNUSED)
+#define FORBIDDEN "{\"kind\":\"Status\",\"message\":\"User x cannot patch resource pods\"}"
+
+static void know_busy(const char *pod)
 {
-    k8s_marks_known(world.marks, "a", "u", bare);
-    k8s_marks_known(world.marks, "b", "u", bare);
-    k8s_marks_want(world.marks, "a", true);
-    k8s_marks_want(world.marks, "b", true);
-    fake_advance(GAP_MS);
-    assert_int_equal(fake.count, 2);
-    fake_answer(403, "{\"kind\":\"Status\",\"message\":\"User x cannot patch resource pods\"}");
-    assert_int_equal(fake.cancelled, 1);
-    k8s_marks_known(world.marks, "c", "u", bare);
-    k8s_marks_want(world.marks, "c", true);
-    fake_advance(3600000);
-    k8s_marks_list_begin(world.marks);
-    k8s_marks_list_end(world.marks);
-    k8s_marks_forget(world.marks, "a");
+    k8s_marks_known(world.marks, pod, "u", bare);
+    k8s_marks_want(world.marks, pod, true);
+}
+
+/* Answers what is sent within that time. */
+static void serve(uint64_t ms, int status, const char *body)
+{
+    for (uint64_t end_ms = fake.elapsed_ms + ms; fake.elapsed_ms < end_ms; fake_advance(GAP_MS)) {
+        while (fake.count > 0)
+            fake_answer(status, body);
+    }
+    while (fake.count > 0)
+        fake_answer(status, body);
+}
+
+static void forbidden__one_pod_is_left_alone_for_five_minutes(void **state UNUSED)
+{
+    know_busy("a");
     fake_turn();
-    assert_int_equal(fake.sent, 2);
+    fake_answer(403, "{\"message\":\"a policy is against it\"}");
+    know_busy("b");
+    know_busy("c");
+    serve(1000, 200, "{}");
+    assert_int_equal(fake.sent, 3);
+    /* Neither a list nor a call that comes and goes makes it due. */
+    know_busy("a");
+    k8s_marks_want(world.marks, "a", false);
+    fake_advance(REFUSED_MS - 1000 - GAP_MS);
+    k8s_marks_want(world.marks, "a", true);
+    assert_int_equal(fake.count, 0);
+    fake_advance(GAP_MS);
+    expect(0, "a", true);
+    fake_answer(200, "{}");
+    assert_int_equal(logged("a policy is against it"), 1);
+    assert_int_equal(logged("the role lacks"), 0);
+}
+
+static void forbidden__the_same_pod_again_and_again_concerns_that_pod(void **state UNUSED)
+{
+    know_busy("a");
+    for (int i = 0; i < 5; i++)
+        serve(REFUSED_MS, 403, FORBIDDEN);
+    assert_in_range(fake.sent, 4, 6);
+    know_busy("b");
+    fake_turn();
+    expect(0, "b", true);
+    fake_answer(200, "{}");
+    assert_int_equal(logged("the role lacks"), 0);
+    assert_int_equal(logged("could not be annotated"), 1);
+}
+
+static void forbidden__another_pod_of_the_same_name_is_tried_at_once(void **state UNUSED)
+{
+    know_busy("a");
+    fake_turn();
+    fake_answer(403, FORBIDDEN);
+    k8s_marks_known(world.marks, "a", "another", bare);
+    fake_advance(GAP_MS);
+    expect(0, "a", true);
+    fake_answer(200, "{}");
+}
+
+static void forbidden__three_pods_in_a_row_make_all_wait(void **state UNUSED)
+{
+    char name[16];
+    size_t sent;
+
+    for (unsigned i = 0; i < 20; i++) {
+        snprintf(name, sizeof(name), "pod-%u", i);
+        know_busy(name);
+    }
+    serve(1000, 403, FORBIDDEN);
+    assert_int_equal(fake.sent, 3);
     assert_int_equal(logged("the role lacks a verb on pods"), 1);
-    assert_int_equal(logged("\"verb\":\"patch\""), 1);
-    assert_int_equal(logged("User x cannot patch"), 1);
+    assert_int_equal(logged("\"verb\":\"patch\",\"resource\":\"pods\",\"namespace\":\"voice\""), 1);
+    assert_int_equal(logged("it is tried again"), 1);
+    /* Then one is tried every five minutes, and nothing more is said. */
+    for (size_t i = 1; i <= 3; i++) {
+        serve(REFUSED_MS, 403, FORBIDDEN);
+        assert_in_range(fake.sent, 3 + i, 4 + i);
+    }
+    assert_int_equal(logged("the role lacks a verb on pods"), 1);
+    assert_int_equal(logged("can be annotated again"), 0);
+    /* The right is given: all of them follow. */
+    sent = fake.sent;
+    serve(2 * REFUSED_MS, 200, "{}");
+    assert_int_equal(fake.sent - sent, 20);
+    assert_int_equal(logged("can be annotated again"), 1);
+}
+
+static void forbidden__while_several_are_under_way_is_said_once(void **state UNUSED)
+{
+    char name[16];
+
+    for (unsigned i = 0; i < UNDER_WAY; i++) {
+        snprintf(name, sizeof(name), "pod-%u", i);
+        know_busy(name);
+    }
+    fake_advance(1000);
+    assert_int_equal(fake.count, UNDER_WAY);
+    while (fake.count > 0)
+        fake_answer(403, FORBIDDEN);
+    assert_int_equal(logged("the role lacks a verb on pods"), 1);
+    fake_advance(REFUSED_MS + 1000);
+    assert_int_equal(fake.count, 1); /* one at a time, until one is taken */
+    fake_answer(200, "{}");
+    serve(1000, 200, "{}");
+    assert_int_equal(fake.sent, 2 * UNDER_WAY);
+}
+
+static void forbidden__a_success_between_them_makes_it_about_pods(void **state UNUSED)
+{
+    static const int statuses[] = {403, 403, 200, 403, 403, 200, 403, 403, 200};
+    char name[16];
+
+    for (unsigned i = 0; i < ARRAY_LEN(statuses); i++) {
+        snprintf(name, sizeof(name), "pod-%u", i);
+        know_busy(name);
+        fake_advance(GAP_MS);
+        expect(0, name, true);
+        fake_answer(statuses[i], FORBIDDEN);
+    }
+    assert_int_equal(logged("the role lacks"), 0);
+}
+
+static void forbidden__what_goes_meanwhile_is_forgotten(void **state UNUSED)
+{
+    know_busy("a");
+    know_busy("b");
+    serve(1000, 403, FORBIDDEN);
+    k8s_marks_list_begin(world.marks);
+    k8s_marks_known(world.marks, "b", "", bare); /* it exists, but cannot be read */
+    k8s_marks_list_end(world.marks);
+    k8s_marks_want(world.marks, "a", false);
+    fake_advance(REFUSED_MS);
+    assert_int_equal(fake.count, 1);
+    expect(0, "b", true);
+    k8s_marks_forget(world.marks, "b");
+    assert_int_equal(fake.cancelled, 1);
 }
 
 static void trouble__is_waited_out_and_said_once(void **state UNUSED)
@@ -557,10 +679,61 @@ static void trouble__with_one_pod_does_not_hold_up_the_others(void **state UNUSE
     fake_advance(60000);
     assert_int_equal(fake.sent, 2);
     assert_int_equal(logged("a webhook does not like it"), 1);
-    k8s_marks_known(world.marks, "a", "u", bare); /* the next full list gives it another chance */
-    fake_turn();
+    k8s_marks_known(world.marks, "a", "u", bare);
+    fake_advance(REFUSED_MS - 60000 - 2 * GAP_MS);
+    assert_int_equal(fake.count, 0);
+    fake_advance(2 * GAP_MS);
+    expect(0, "a", true);
+    fake_answer(400, "{}");
+    fake_advance(REFUSED_MS);
     expect(0, "a", true);
     fake_answer(200, "{}");
+}
+
+static void trouble__pods_that_are_refused_come_back_in_the_order_of_their_time(void **state UNUSED)
+{
+    know_busy("a");
+    fake_turn();
+    fake_answer(422, "{}");
+    fake_advance(10000);
+    know_busy("b");
+    fake_turn();
+    fake_answer(422, "{}");
+    /* It has nothing to do for a while, and is behind the other one then, but due before it. */
+    k8s_marks_want(world.marks, "a", false);
+    k8s_marks_want(world.marks, "a", true);
+    fake_advance(REFUSED_MS - 10000);
+    expect(0, "a", true);
+    fake_answer(200, "{}");
+    fake_advance(10000);
+    expect(0, "b", true);
+    fake_answer(200, "{}");
+}
+
+/* More pods get calls than can be marked: those that lost theirs have their turn all the same. */
+static void rate__pods_to_mark_do_not_starve_those_to_relieve(void **state UNUSED)
+{
+    size_t relieved = 0;
+    char name[16];
+
+    for (unsigned i = 0; i < 20; i++) {
+        snprintf(name, sizeof(name), "idle-%u", i);
+        k8s_marks_known(world.marks, name, "u", marked());
+        k8s_marks_want(world.marks, name, false);
+    }
+    fake_sleep(SETTLE_MS);
+    for (unsigned i = 0; i < 40; i++) {
+        snprintf(name, sizeof(name), "busy-%u", 2 * i);
+        know_busy(name);
+        snprintf(name, sizeof(name), "busy-%u", 2 * i + 1);
+        know_busy(name);
+        fake_advance(GAP_MS);
+        while (fake.count > 0) {
+            relieved += strstr(fake.requests[0]->path, "/idle-") != NULL;
+            fake_answer(200, "{}");
+        }
+    }
+    assert_int_equal(relieved, 20);
 }
 
 static void full_client__is_asked_again_later(void **state UNUSED)
@@ -647,10 +820,18 @@ int main(void)
         CASE(rate__no_more_than_allowed),
         CASE(rate__pods_with_calls_come_first),
         CASE(rate__a_pod_that_is_told_often_keeps_its_turn),
-        CASE(forbidden__is_said_once_and_then_it_is_off),
+        CASE(rate__pods_to_mark_do_not_starve_those_to_relieve),
+        CASE(forbidden__one_pod_is_left_alone_for_five_minutes),
+        CASE(forbidden__the_same_pod_again_and_again_concerns_that_pod),
+        CASE(forbidden__another_pod_of_the_same_name_is_tried_at_once),
+        CASE(forbidden__three_pods_in_a_row_make_all_wait),
+        CASE(forbidden__while_several_are_under_way_is_said_once),
+        CASE(forbidden__a_success_between_them_makes_it_about_pods),
+        CASE(forbidden__what_goes_meanwhile_is_forgotten),
         CASE(trouble__is_waited_out_and_said_once),
         CASE(trouble__those_that_fail_together_are_one_failure),
         CASE(trouble__with_one_pod_does_not_hold_up_the_others),
+        CASE(trouble__pods_that_are_refused_come_back_in_the_order_of_their_time),
         CASE(full_client__is_asked_again_later),
         CASE(names__that_are_no_pods_are_not_sent),
         CASE(stop__cuts_off_what_is_under_way),

@@ -68,7 +68,10 @@ static const char *copied(struct fixture *fixture)
     return text;
 }
 
-/* The next change, as "seen NAME INCARNATION" or "gone NAME"; "" if there is none. */
+/*
+ * The next change, as "seen NAME INCARNATION", with " draining" if it terminates, "absent NAME" or "gone
+ * NAME"; "" if there is none.
+ */
 static const char *taken(struct fixture *fixture)
 {
     static char text[256];
@@ -78,12 +81,13 @@ static const char *taken(struct fixture *fixture)
         return "";
     if (command.type == COMMAND_POD_GONE) {
         assert_int_equal(command.pod_gone.source, POD_SOURCE_KUBERNETES);
-        snprintf(text, sizeof(text), "gone %s", command.pod_gone.pod);
+        snprintf(text, sizeof(text), "%s %s", command.pod_gone.is_absent ? "absent" : "gone",
+                 command.pod_gone.pod);
     } else {
         assert_int_equal(command.type, COMMAND_POD_SEEN);
         assert_false(command.pod_seen.is_registration);
-        snprintf(text, sizeof(text), "seen %s %s", command.pod_seen.pod.name,
-                 command.pod_seen.pod.incarnation);
+        snprintf(text, sizeof(text), "seen %s %s%s", command.pod_seen.pod.name,
+                 command.pod_seen.pod.incarnation, command.pod_seen.pod.is_terminating ? " draining" : "");
     }
     return text;
 }
@@ -101,7 +105,8 @@ static void copy__has_all_pods_in_the_order_in_which_they_came(void **state)
 static void copy__has_everything_that_was_told_of_a_pod(void **state)
 {
     struct fixture *fixture = *state;
-    struct pod_seen seen = {.name = "a", .address = "h:1", .is_ready = true, .is_terminating = true};
+    struct pod_seen seen = {
+        .name = "a", .address = "h:1", .is_ready = true, .is_terminating = true, .started_at_ms = 7};
     struct pod_seen *pods;
     size_t count;
 
@@ -112,7 +117,8 @@ static void copy__has_everything_that_was_told_of_a_pod(void **state)
     assert_int_equal(count, 1);
     assert_string_equal(pods[0].address, "h:1");
     assert_null(pods[0].incarnation);
-    assert_true(pods[0].is_ready && pods[0].is_terminating && pods[0].hold_back);
+    assert_true(pods[0].is_ready && pods[0].is_terminating && pods[0].hold_back && !pods[0].is_kept);
+    assert_int_equal(pods[0].started_at_ms, 7);
     assert_int_equal(pods[0].source, POD_SOURCE_KUBERNETES);
 }
 
@@ -153,21 +159,81 @@ static void changes__come_in_order_and_each_pod_once_with_its_newest_state(void 
     assert_string_equal(taken(*state), "");
 }
 
-static void gone__is_told_once_and_forgotten(void **state)
+static void absent__is_told_once_and_forgotten(void **state)
 {
     struct fixture *fixture = *state;
 
     see(fixture, "a");
-    picture_gone(&fixture->picture, "a");
-    picture_gone(&fixture->picture, "a");
-    picture_gone(&fixture->picture, "nobody");
+    picture_absent(&fixture->picture, "a");
+    picture_absent(&fixture->picture, "a");
+    picture_absent(&fixture->picture, "nobody");
     assert_null(picture_find(&fixture->picture, "a"));
     assert_string_equal(copied(fixture), "");
     see(fixture, "a");
-    picture_gone(&fixture->picture, "a");
-    assert_string_equal(taken(fixture), "gone a");
+    picture_absent(&fixture->picture, "a");
+    assert_string_equal(taken(fixture), "absent a");
     assert_string_equal(taken(fixture), "");
     assert_int_equal(fixture->picture.count, 0);
+}
+
+static void gone__is_told_also_of_a_pod_that_was_absent_before(void **state)
+{
+    struct fixture *fixture = *state;
+
+    see(fixture, "a");
+    assert_int_equal(picture_gone(&fixture->picture, "a"), 0);
+    assert_int_equal(picture_gone(&fixture->picture, "b"), 0);
+    assert_int_equal(fixture->picture.count, 0);
+    assert_string_equal(taken(fixture), "gone a");
+    assert_string_equal(taken(fixture), "gone b");
+    assert_string_equal(taken(fixture), "");
+}
+
+static void outside__is_told_as_draining_and_is_not_part_of_a_sync(void **state)
+{
+    struct fixture *fixture = *state;
+    struct pod_seen seen = seen_of("a", "uid:3");
+
+    assert_int_equal(picture_outside(&fixture->picture, &seen), 0);
+    assert_null(picture_find(&fixture->picture, "a"));
+    assert_string_equal(taken(fixture), "seen a uid:3 draining");
+    assert_string_equal(taken(fixture), "");
+    assert_int_equal(picture_outside(&fixture->picture, &seen), 0);
+    assert_string_equal(copied(fixture), "");
+    assert_string_equal(taken(fixture), "");
+}
+
+static void outside__does_not_count_for_a_pod_that_is_back(void **state)
+{
+    struct fixture *fixture = *state;
+    struct pod_seen seen = seen_of("a", "uid:3");
+
+    see_change(fixture, "a", "uid:4");
+    assert_int_equal(picture_outside(&fixture->picture, &seen), 0);
+    assert_string_equal(taken(fixture), "seen a uid:4");
+    assert_int_equal(fixture->picture.count, 1);
+}
+
+static void kept__stays_as_it_was_known(void **state)
+{
+    struct fixture *fixture = *state;
+    struct pod_seen *pods;
+    size_t count;
+
+    see(fixture, "a");
+    picture_list_begin(&fixture->picture);
+    assert_int_equal(picture_keep(&fixture->picture, "a"), 0);
+    assert_int_equal(picture_keep(&fixture->picture, "b"), 0);
+    picture_list_end(&fixture->picture);
+    assert_int_equal(picture_copy(&fixture->picture, &fixture->arena, &pods, &count), 0);
+    assert_int_equal(count, 2);
+    assert_string_equal(pods[0].incarnation, "uid:0");
+    assert_false(pods[0].is_kept);
+    assert_string_equal(pods[1].name, "b");
+    assert_true(pods[1].is_kept);
+    see_change(fixture, "b", "uid:5");
+    assert_false(picture_find(&fixture->picture, "b")->is_kept);
+    assert_string_equal(taken(fixture), "seen b uid:5");
 }
 
 static void gone_and_back__is_told_as_the_new_one(void **state)
@@ -175,10 +241,13 @@ static void gone_and_back__is_told_as_the_new_one(void **state)
     struct fixture *fixture = *state;
 
     see_change(fixture, "a", "1");
-    picture_gone(&fixture->picture, "a");
+    picture_absent(&fixture->picture, "a");
     see_change(fixture, "a", "2");
     assert_int_equal(fixture->picture.count, 1);
     assert_string_equal(taken(fixture), "seen a 2");
+    assert_int_equal(picture_gone(&fixture->picture, "a"), 0);
+    see_change(fixture, "a", "3");
+    assert_string_equal(taken(fixture), "seen a 3");
     assert_string_equal(taken(fixture), "");
 }
 
@@ -188,7 +257,7 @@ static void copy__contains_the_changes_that_waited(void **state)
 
     see_change(fixture, "a", "1");
     see_change(fixture, "b", "1");
-    picture_gone(&fixture->picture, "a");
+    picture_absent(&fixture->picture, "a");
     assert_string_equal(copied(fixture), "b");
     assert_string_equal(taken(fixture), "");
 }
@@ -217,7 +286,11 @@ int main(void)
         TEST(a_new_incarnation__is_not_held_back_for_the_old_one),
         TEST(list__forgets_what_it_does_not_name),
         TEST(changes__come_in_order_and_each_pod_once_with_its_newest_state),
-        TEST(gone__is_told_once_and_forgotten),
+        TEST(absent__is_told_once_and_forgotten),
+        TEST(gone__is_told_also_of_a_pod_that_was_absent_before),
+        TEST(outside__is_told_as_draining_and_is_not_part_of_a_sync),
+        TEST(outside__does_not_count_for_a_pod_that_is_back),
+        TEST(kept__stays_as_it_was_known),
         TEST(gone_and_back__is_told_as_the_new_one),
         TEST(copy__contains_the_changes_that_waited),
         TEST(change__during_a_list_survives_it),

@@ -66,6 +66,10 @@ static int record_members(struct record *record, struct members *ret)
         ret->numbers[ret->number_count++] = &record->over.why;
         ret->numbers[ret->number_count++] = &record->over.at_ms;
         return 0;
+    case RECORD_PLACED:
+        ret->texts[ret->text_count++] = &record->placed.call_sid;
+        ret->numbers[ret->number_count++] = &record->placed.at_ms;
+        return 0;
     }
     return -EBADMSG;
 }
@@ -164,7 +168,7 @@ int record_decode(const char *data, size_t len, struct record *ret_record, size_
     struct members members;
     int r;
 
-    if (!len || *at < RECORD_TIERS || *at > RECORD_OVER)
+    if (!len || *at < RECORD_TIERS || *at > RECORD_PLACED)
         return -EBADMSG;
     record.type = (enum record_type) * at++;
     r = record_members(&record, &members);

@@ -628,11 +628,12 @@ void args_add_seen(struct args *args, const struct pod_seen *seen)
     args_add_text(args, pod_source_name(seen->source));
     args_add_text(
         args, flags[(seen->is_ready ? 1 : 0) | (seen->is_terminating ? 2 : 0) | (seen->hold_back ? 4 : 0)]);
+    args_add_u64(args, seen->started_at_ms);
 }
 
 static int seen_encode(struct operation *operation, struct args *args)
 {
-    args_begin_fenced(args, operation, operation->arena, 2 + 6);
+    args_begin_fenced(args, operation, operation->arena, 2 + REDIS_SEEN_TEXTS);
     args_add_u64(args, operation->store->core.heartbeat_ttl_ms);
     args_add_text(args, operation->command.pod_seen.is_registration ? "1" : "0");
     args_add_seen(args, &operation->command.pod_seen.pod);
@@ -658,8 +659,9 @@ static int seen_decode(struct operation *operation, const redisReply *reply)
 
 static int gone_encode(struct operation *operation, struct args *args)
 {
-    args_begin_fenced(args, operation, operation->arena, 2);
+    args_begin_fenced(args, operation, operation->arena, 3);
     args_add_text(args, pod_source_name(operation->command.pod_gone.source));
+    args_add_text(args, operation->command.pod_gone.is_absent ? "absent" : "gone");
     args_add_text(args, operation->command.pod_gone.pod);
     return 0;
 }
@@ -672,6 +674,7 @@ static int gone_decode(struct operation *operation, const redisReply *reply)
     answer_init(&answer, reply, operation->arena);
     what = answer_u64(&answer);
     answer_ended(&answer, answer_u64(&answer), &operation->result->pod_gone.ended);
+    operation->result->pod_gone.has_stayed = what == REDIS_GONE_STAYS;
     if (what == 0)
         operation->result->outcome = OUTCOME_NOT_FOUND;
     if (what == 2)

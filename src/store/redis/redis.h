@@ -32,7 +32,8 @@ int redis_open(uv_loop_t *loop, const struct redis_settings *settings, struct st
  * What only the leader does (SYNC, SWEEP, REBALANCE, and pods that others than themselves speak of) asks
  * `may_lead` before each of its steps, and is given up with -ECANCELED if that says no: a process that slept
  * must not go on where it was. Should it sleep right after it was asked, the scripts themselves compare
- * *ret_fence, which the leader got with its lock, with the one that is stored; 0: there is none to compare.
+ * *ret_fence, the leader's number (leader.h, fence.h), with the one that is stored; 0: there is none to
+ * compare.
  * `may_lead` NULL: it always may.
  */
 typedef bool (*redis_guard_fn)(void *arg, uint64_t *ret_fence);

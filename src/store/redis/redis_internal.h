@@ -14,6 +14,9 @@
 
 enum {
     REDIS_SEEN_BATCH = 25,       /* pods of one seen.lua, gone.lua or move.lua */
+    REDIS_SEEN_TEXTS = 7,        /* of one pod, for seen.lua */
+    REDIS_GONE_REMOVED = 1,      /* what gone.lua says of a pod */
+    REDIS_GONE_STAYS = 3,        /* the same: it carries calls, and drains */
     REDIS_PLACE_BATCH = 50,      /* pods of one place.lua */
     REDIS_CALL_BATCH = 32,       /* calls of one allocate.lua or release.lua */
     REDIS_RENEW_BATCH = 100,     /* calls of one renew.lua */

@@ -6,8 +6,8 @@
 
 /*
  * SYNC: calls that only the first implementation knows of; the observations; then whoever of this source was
- * not among them; calls whose record is gone; at last every pod is put where it belongs, which repairs what
- * was edited by hand.
+ * not among them, and was not to be kept; calls whose record is gone; at last every pod is put where it
+ * belongs, which repairs what was edited by hand.
  */
 
 /* The names that were observed, to be looked up while all pods go by. */
@@ -87,21 +87,41 @@ static int sync_scan_all(struct operation *operation)
     return bulk_scan_pods(operation, sync_add_name, sync_place);
 }
 
+static void sync_take_gone(struct operation *operation, struct answer *answer)
+{
+    struct bulk *bulk = operation->bulk;
+    struct result *result = operation->result;
+    uint64_t what = answer_u64(answer);
+
+    answer_ended(answer, answer_u64(answer), &result->sync.ended);
+    if (!answer->err && bulk->at == bulk->count)
+        answer->err = -EIO; /* it tells of more than it was asked for */
+    if (answer->err)
+        return;
+    result->sync.removed += what == REDIS_GONE_REMOVED;
+    if (what == REDIS_GONE_STAYS) {
+        struct name_array *absent = &result->sync.absent;
+        const char *name = arena_strdup(operation->arena, bulk->names[bulk->at]);
+
+        if (!name || !absent->names)
+            answer->err = name ? -EIO : -ENOMEM;
+        else
+            absent->names[absent->count++] = name;
+    }
+    bulk->at++;
+}
+
 static void sync_removed(void *arg, int err, const redisReply *reply)
 {
     struct operation *operation = arg;
-    struct result *result = operation->result;
     struct answer answer;
 
     if (err == 0) {
         size_t before = operation->bulk->at;
 
         answer_init(&answer, reply, operation->arena);
-        while (answer_left(&answer) > 0) {
-            result->sync.removed += answer_u64(&answer) == 1;
-            answer_ended(&answer, answer_u64(&answer), &result->sync.ended);
-            operation->bulk->at++;
-        }
+        while (answer_left(&answer) > 0)
+            sync_take_gone(operation, &answer);
         err = answer.err;
         if (err == -EIO || (err == 0 && operation->bulk->at == before))
             err = operation_unexpected(operation);
@@ -121,8 +141,9 @@ static int sync_remove(struct operation *operation)
     if (bulk->at >= bulk->count)
         return sync_walk_start(operation, "tidy", sync_scan_all);
     arena_reset(&bulk->scratch);
-    args_begin_fenced(&args, operation, &bulk->scratch, 1 + end - bulk->at);
+    args_begin_fenced(&args, operation, &bulk->scratch, 2 + end - bulk->at);
     args_add_text(&args, pod_source_name(operation->command.sync.source));
+    args_add_text(&args, operation->command.sync.spares_calls ? "absent" : "gone");
     for (size_t i = bulk->at; i < end; i++)
         args_add_text(&args, bulk->names[i]);
     return args_call(&args, operation, "gone", sync_removed);
@@ -130,7 +151,16 @@ static int sync_remove(struct operation *operation)
 
 static int sync_remove_start(struct operation *operation)
 {
-    bulk_sort(operation->bulk);
+    struct bulk *bulk = operation->bulk;
+
+    bulk_sort(bulk);
+    if (operation->command.sync.spares_calls && bulk->count > 0) {
+        struct name_array *absent = &operation->result->sync.absent;
+
+        absent->names = arena_alloc(operation->arena, bulk->count * sizeof(*absent->names));
+        if (!absent->names)
+            return -ENOMEM;
+    }
     return sync_remove(operation);
 }
 
@@ -194,6 +224,15 @@ static int sync_take_seen(struct operation *operation, struct answer *answer)
     return answer->err;
 }
 
+/* A pod that is kept has no observation that could be sent. */
+static void sync_skip_kept(struct operation *operation)
+{
+    const struct command *command = &operation->command;
+
+    while (operation->at < command->sync.count && command->sync.pods[operation->at].is_kept)
+        operation->at++;
+}
+
 static void sync_seen(void *arg, int err, const redisReply *reply)
 {
     struct operation *operation = arg;
@@ -202,8 +241,10 @@ static void sync_seen(void *arg, int err, const redisReply *reply)
 
     if (err == 0) {
         answer_init(&answer, reply, operation->arena);
-        while (answer_left(&answer) > 0 && sync_take_seen(operation, &answer) == 0)
+        while (answer_left(&answer) > 0 && sync_take_seen(operation, &answer) == 0) {
+            sync_skip_kept(operation);
             operation->at++;
+        }
         err = answer.err;
         if (err == -EIO || (err == 0 && operation->at == before))
             err = operation_unexpected(operation);
@@ -217,17 +258,22 @@ static void sync_seen(void *arg, int err, const redisReply *reply)
 static int sync_see(struct operation *operation)
 {
     const struct command *command = &operation->command;
-    size_t end = (size_t)min_u64(command->sync.count, operation->at + (uint64_t)REDIS_SEEN_BATCH);
+    size_t left = REDIS_SEEN_BATCH;
     struct args args;
 
+    sync_skip_kept(operation);
     if (operation->at >= command->sync.count)
         return sync_find_ghosts(operation);
     arena_reset(&operation->bulk->scratch);
-    args_begin_fenced(&args, operation, &operation->bulk->scratch, 2 + 6 * (end - operation->at));
+    args_begin_fenced(&args, operation, &operation->bulk->scratch, 2 + REDIS_SEEN_TEXTS * left);
     args_add_u64(&args, operation->store->core.heartbeat_ttl_ms);
     args_add_text(&args, "0");
-    for (size_t i = operation->at; i < end; i++)
+    for (size_t i = operation->at; i < command->sync.count && left > 0; i++) {
+        if (command->sync.pods[i].is_kept)
+            continue;
         args_add_seen(&args, &command->sync.pods[i]);
+        left--;
+    }
     return args_call(&args, operation, "seen", sync_seen);
 }
 

@@ -1,0 +1,177 @@
+#include "store/redis/fence.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+
+#include "base/clock.h"
+#include "base/log.h"
+
+enum {
+    FENCE_NUMBER_MAX = 24,
+    FENCE_CONNECT_LOOK_MS = 100, /* between looks at a link that is down: asking it costs nothing */
+};
+
+struct redis_fence {
+    struct redis_fence_settings settings;
+    struct redis_link *link;
+    uv_timer_t timer;
+    uint64_t number;
+    uint64_t claimed_at_ms; /* elapsed; when we were last told to claim */
+    bool is_due;            /* a claim has not been sent yet */
+    bool is_asking;         /* an answer is under way */
+    bool is_forgotten;      /* the answer under way counts no more */
+    bool has_complained;
+    bool is_stopping;
+    void (*stopped)(void *arg);
+    void *stopped_arg;
+};
+
+uint64_t redis_fence_number(const struct redis_fence *fence)
+{
+    return fence->number;
+}
+
+static void fence_closed(uv_handle_t *handle)
+{
+    struct redis_fence *fence = handle->data;
+    void (*stopped)(void *arg) = fence->stopped;
+    void *arg = fence->stopped_arg;
+
+    free(fence);
+    stopped(arg);
+}
+
+static void fence_close(struct redis_fence *fence)
+{
+    uv_close((uv_handle_t *)&fence->timer, fence_closed);
+}
+
+/* A leader that has its number goes on with it: whether it still counts is asked at each of its steps. */
+static void fence_fail(struct redis_fence *fence, int err)
+{
+    if (fence->number || fence->has_complained)
+        return;
+    fence->has_complained = true;
+    log_warn(
+        "the leader has no fence number in Redis yet: until it has one, changes of pods are not followed; "
+        "it is tried again with the next renewal of the lease",
+        log_str("error", strerror(-err)));
+}
+
+static void fence_set(struct redis_fence *fence, uint64_t number)
+{
+    if (fence->number == number)
+        return;
+    log_info("the leader has a new fence number", log_num("fence", (int64_t)number));
+    fence->number = number;
+    fence->has_complained = false;
+    fence->settings.on_change(fence->settings.on_change_arg);
+}
+
+static void fence_send(struct redis_fence *fence);
+
+static void fence_answered(void *arg, int err, const redisReply *reply)
+{
+    struct redis_fence *fence = arg;
+    bool counts = !fence->is_forgotten;
+    uint64_t number = 0;
+
+    fence->is_asking = false;
+    fence->is_forgotten = false;
+    if (fence->is_stopping) {
+        fence_close(fence);
+        return;
+    }
+    if (err == 0 && reply->type == REDIS_REPLY_STRING)
+        number = strtoull(reply->str, NULL, 10);
+    if (counts && number)
+        fence_set(fence, number);
+    else if (counts)
+        fence_fail(fence, err ? err : -EPROTO);
+    if (fence->is_due)
+        fence_send(fence);
+}
+
+static int fence_ask(struct redis_fence *fence)
+{
+    char key[512], number[FENCE_NUMBER_MAX] = "";
+    struct slice args[4];
+
+    snprintf(key, sizeof(key), "%sleader:fence", fence->settings.key_prefix);
+    if (fence->number)
+        snprintf(number, sizeof(number), "%llu", (unsigned long long)fence->number);
+    args[0] = slice_of(fence->settings.key_prefix);
+    args[1] = SLICE(""); /* no tiers are needed */
+    args[2] = SLICE("");
+    args[3] = slice_of(number);
+    return redis_link_call(fence->link, redis_script("claim_fence"), key, args, ARRAY_LEN(args),
+                           fence_answered, fence);
+}
+
+static void fence_due(uv_timer_t *timer)
+{
+    fence_send(timer->data);
+}
+
+/*
+ * A claim is good only near the write of the Lease that it follows. It waits a little for a connection, as at
+ * the start of a process, and not longer: the next write brings the next claim.
+ */
+static void fence_send(struct redis_fence *fence)
+{
+    bool is_late = clock_elapsed_ms() - fence->claimed_at_ms >= fence->settings.patience_ms;
+    int err = is_late ? -ETIMEDOUT : fence_ask(fence);
+
+    fence->is_asking = err == 0;
+    fence->is_due = err < 0 && !is_late;
+    if (fence->is_due)
+        uv_timer_start(&fence->timer, fence_due, FENCE_CONNECT_LOOK_MS, 0);
+    else if (err < 0)
+        fence_fail(fence, err);
+}
+
+void redis_fence_claim(struct redis_fence *fence)
+{
+    assert(!fence->is_stopping);
+    fence->claimed_at_ms = clock_elapsed_ms();
+    uv_timer_stop(&fence->timer);
+    if (fence->is_asking)
+        fence->is_due = true;
+    else
+        fence_send(fence);
+}
+
+void redis_fence_forget(struct redis_fence *fence)
+{
+    fence->number = 0;
+    fence->has_complained = false;
+    fence->is_forgotten = fence->is_asking;
+    fence->is_due = false;
+    uv_timer_stop(&fence->timer);
+}
+
+int redis_fence_new(uv_loop_t *loop, const struct redis_fence_settings *settings, struct redis_link *link,
+                    struct redis_fence **ret_fence)
+{
+    struct redis_fence *fence = calloc(1, sizeof(*fence));
+
+    assert(settings->on_change);
+    if (!fence)
+        return -ENOMEM;
+    fence->settings = *settings;
+    fence->link = link;
+    uv_timer_init(loop, &fence->timer);
+    fence->timer.data = fence;
+    *ret_fence = fence;
+    return 0;
+}
+
+void redis_fence_stop(struct redis_fence *fence, void (*stopped)(void *arg), void *arg)
+{
+    redis_fence_forget(fence);
+    fence->is_stopping = true;
+    fence->stopped = stopped;
+    fence->stopped_arg = arg;
+    if (!fence->is_asking)
+        fence_close(fence);
+}

@@ -115,6 +115,15 @@ class Site:
         else:
             self.start()
 
+    def doze(self, seconds):
+        """The leader stands still for less than its lease, and then reads what happened meanwhile."""
+        leader, _ = agree(self.routers)
+        self.history.avoid(leader.port)
+        os.kill(leader.proc.pid, signal.SIGSTOP)
+        time.sleep(seconds)
+        os.kill(leader.proc.pid, signal.SIGCONT)
+        self.history.avoided.discard(leader.port)
+
     def pods(self):
         return self.routers[0].get("/api/v1/pods?limit=1000").json()["pods"]
 
@@ -142,6 +151,7 @@ def test_no_call_is_lost_that_is_younger_than_its_container(namespace, redis_ser
     node = Node(namespace, site.history, random.Random(f"{SEED} node"))
     ways = [signal.SIGKILL, signal.SIGTERM, signal.SIGSTOP]
     for number in range(ROUNDS):
+        site.doze(rng.uniform(0.2, 1.2))
         time.sleep(rng.uniform(0, 0.5))
         site.lose_leader(ways[number % len(ways)])
     node.stop()

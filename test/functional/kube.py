@@ -442,7 +442,9 @@ class Namespace:
         with ThreadPoolExecutor(8) as pool:
             return list(pool.map(lambda name: self.create_pod(name, **kwargs), names))
 
-    def set_status(self, name, phase="Running", ready=True, ip=None, started_at=None, statuses=None, restarts=None, pod=None):
+    def set_status(
+        self, name, phase="Running", ready=True, ip=None, started_at=None, statuses=None, restarts=None, pod=None
+    ):
         """What the kubelet reports. What it does not name stays as in `pod`; a pod without an address gets one.
 
         `statuses` is the order of the containers there, which need not be the spec's. `started_at` is a Unix time;

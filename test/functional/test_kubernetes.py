@@ -148,6 +148,7 @@ def test_a_pod_that_vanishes_ends_its_call(namespace, five):
 
 def test_the_same_name_with_a_new_uid_is_a_new_pod(namespace, five):
     name = five.allocate("CA1")["pod_name"]
+    kube.grow_old()
     namespace.replace_pod(name)
     wait_until(lambda: not has_call(five, "CA1"), "the call has ended")
     assert [why for _, why in ended(five, "CA1")] in (["pod_gone"], ["pod_restarted"])

@@ -164,7 +164,12 @@ def agent_restarts(site):
     site.namespace.restart_container(POD)
 
 
-@row("the agent's container had restarted before the call came, which the router learns later", GOES_ON, "busy", ELSEWHERE)
+@row(
+    "the agent's container had restarted before the call came, which the router learns later",
+    GOES_ON,
+    "busy",
+    ELSEWHERE,
+)
 def agent_had_restarted(site):
     """The kubelet's report is late."""
     site.namespace.restart_container(POD, started_at=time.time() - 10)

@@ -145,7 +145,7 @@ http_request_started_ns(const struct http_request *request); /* clock_elapsed_ns
  * too: the socket is looked at, unless that was done less than HTTP_LOOK_AGAIN_NS ago. One that only says
  * that it sends nothing more cannot be told from one that has gone, and counts as that, as with most servers.
  */
-enum { HTTP_LOOK_AGAIN_NS = 200 * 1000 };
+enum { HTTP_LOOK_AGAIN_NS = 2 * 1000 * 1000 };
 bool http_request_is_abandoned(struct http_request *request);
 /*
  * http_respond is to look whether the client has gone, right before it sends. If so, or if the kernel takes

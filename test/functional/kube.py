@@ -514,7 +514,9 @@ class Namespace:
         rule = {"apiGroups": [""], "apiVersions": ["v1"], "operations": ["UPDATE"], "resources": ["pods"]}
         spec = {
             "matchConstraints": {"resourceRules": [rule]},
-            "validations": [{"expression": f"object.metadata.name != '{name}'", "message": "hands off"}],
+            "validations": [
+                {"expression": f"object.metadata.name != '{name}'", "message": "hands off", "reason": "Forbidden"}
+            ],
         }
         group = "/apis/admissionregistration.k8s.io/v1"
         self.api.create(f"{group}/validatingadmissionpolicies", {"metadata": {"name": policy}, "spec": spec})
@@ -527,10 +529,10 @@ class Namespace:
 
     def _may_change(self, name):
         try:
-            self.api.patch(self.path(f"pods/{name}"), {"metadata": {"labels": {"try": timestamp()}}})
+            self.api.patch(self.path(f"pods/{name}"), {"metadata": {"labels": {"try": str(time.time_ns())}}})
             return True
         except ApiError as error:
-            if error.code not in (403, 422):
+            if error.code != 403:
                 raise
             return False
 
@@ -711,6 +713,10 @@ class Line:
         with contextlib.suppress(OSError):
             self.listener.shutdown(socket.SHUT_RDWR)  # accept() returns
         self.listener.close()
+        self.drop()
+
+    def drop(self):
+        """Connections end; new ones are fine."""
         with self.lock:
             for sock in self.sockets:
                 with contextlib.suppress(OSError):

@@ -884,6 +884,6 @@ def test_a_stream_that_ends_with_its_neighbour_may_be_cancelled_by_it(drive, ser
     driver.say("in done w2 close")
     driver.send("silent", "/silent", timeout_ms=300)
     driver.next("done", "silent")
-    driver.next("done", "w2")
+    assert driver.next("done", "w2")["err"] == "ETIMEDOUT"
     driver.next("closed")
     driver.finish(has_closed=True)

@@ -46,13 +46,12 @@ def raise_versions(namespace, name):
 
 @pytest.mark.parametrize("way", WAYS)
 def test_after_a_restore_the_pods_are_those_that_there_are(way, plane, line, start_in):
-    """closed: the line is cut until it is over. swapped: there is none, and the server goes away and comes back."""
+    """closed: connections are refused until it is over. swapped: one server takes the other's place behind the line."""
     namespace = plane.create_namespace()
     namespace.create_pods(PODS)
     account = namespace.account()
     # No full sync: it would list again now and then.
-    url = plane.url if way == "swapped" else line.url
-    env = {**ENV, "RECONCILE_INTERVAL": "1h", "KUBECONFIG": account.kubeconfig(server=url)}
+    env = {**ENV, "RECONCILE_INTERVAL": "1h", "KUBECONFIG": account.kubeconfig(server=line.url)}
     router = start_in(namespace, env)
     wait_for_pods(router, PODS)
     call_sid = call_on(router, POD)
@@ -68,11 +67,13 @@ def test_after_a_restore_the_pods_are_those_that_there_are(way, plane, line, sta
 
     if way == "closed":
         line.cut()
-    elif way == "silent":
+    else:
         line.swallow()
     plane.restore(backup)
     if way == "closed":
         line.mend()
+    elif way == "swapped":
+        line.drop()
 
     # What happens from now on has versions that were there before.
     namespace.end_pod("agent-2")

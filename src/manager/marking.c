@@ -72,6 +72,8 @@ static int marking_step(void *arg, const struct result *result, struct command *
 {
     struct manager *manager = arg;
 
+    if (!manager->marks)
+        return 0; /* stopped while the store was being asked: there is nobody to tell */
     for (size_t i = 0; i < result->calls.count; i++) {
         const struct call_info *call = &result->calls.calls[i];
         struct picture_pod *pod = picture_find(&manager->picture, call->pod);

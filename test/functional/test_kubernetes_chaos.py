@@ -208,7 +208,8 @@ class Campaign:
                 continue
             try:
                 self.tell(f"{who} {how}", f"router-{slot.number}")
-                self.strike(slot, how, rng)
+                if not self.has_crashed(slot):
+                    self.strike(slot, how, rng)
                 self.judge.note(f"=== router-{slot.number} is well")
             finally:
                 slot.lock.release()
@@ -218,6 +219,16 @@ class Campaign:
         slots = rng.sample(self.slots, len(self.slots))
         slots.sort(key=lambda slot: bool(slot.leads()) != (who == "leader"))
         return next((slot for slot in slots if slot.lock.acquire(blocking=False)), None)
+
+    def has_crashed(self, slot):
+        """Then the next one starts in its place."""
+        code = slot.router.proc.poll()
+        if code is None:
+            return False
+        slot.router.is_stopped = True
+        self.judge.convict(f"crashed: router-{slot.number} ended with {code}, see {slot.router.log_path.name}")
+        slot.router = slot.start()
+        return True
 
     def strike(self, slot, how, rng):
         if how in ("cut", "swallow"):
@@ -302,6 +313,8 @@ class Campaign:
 
     def look_at_the_end(self):
         """Patience, and then each pod and each call that is not as it should be."""
+        for slot in self.slots:
+            self.has_crashed(slot)
         with contextlib.suppress(pytest.fail.Exception):
             wait_until(lambda: not self.calls() and not self.picture(), "all pods are free")
         left = self.calls()

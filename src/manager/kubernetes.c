@@ -184,28 +184,39 @@ static void kube_gone(void *arg, const struct k8s_pod *pod)
     task_kick(&manager->sync);
 }
 
-/* The API server has said what became of a pod that it does not list any more. */
+/*
+ * The pod runs: then the calls that it has got since it started are its own. Or nothing runs there: then no
+ * call can live. It has got none since the question was sent, because it was drained or not ready before.
+ */
+static int kube_take_answer(struct manager *manager, const char *name, const struct k8s_pod *pod)
+{
+    struct kube_texts texts;
+    struct pod_seen seen;
+
+    if (!pod || pod->is_over)
+        return picture_gone(&manager->picture, name);
+    seen = kube_seen(manager, pod, &texts);
+    if (!picture_runs(&seen))
+        return picture_gone(&manager->picture, name);
+    if (picture_find(&manager->picture, name))
+        return picture_see_change(&manager->picture, &seen);
+    log_debug("a pod with calls is not listed but exists: it drains", log_str("pod", name));
+    return picture_outside(&manager->picture, &seen);
+}
+
+/* The API server has said what became of a pod that carries calls. */
 static void kube_found(void *arg, const char *name, int err, const struct k8s_pod *pod, const char *error)
 {
     struct manager *manager = arg;
-    int rc = 0;
+    const struct picture_pod *known = picture_find(&manager->picture, name);
 
-    if (picture_find(&manager->picture, name))
+    if (known && (known->runs || known->is_kept))
         return; /* it is back: what the watch has told since then counts */
-    if (err == -ENOENT || (err == 0 && pod->is_over)) {
-        rc = picture_gone(&manager->picture, name);
-    } else if (err == 0) {
-        struct kube_texts texts;
-        struct pod_seen seen = kube_seen(manager, pod, &texts);
-
-        log_debug("a pod with calls is not listed but exists: it drains", log_str("pod", name));
-        rc = picture_outside(&manager->picture, &seen);
-    } else {
-        log_warn("it is not known whether a pod with calls still exists: it drains, its calls stay, and the "
-                 "next full sync asks again",
+    if (err && err != -ENOENT)
+        log_warn("it is not known whether a pod with calls still exists: it gets no new one, its calls stay, "
+                 "and the next full sync asks again",
                  log_str("pod", name), log_str("error", error));
-    }
-    if (rc < 0)
+    else if (kube_take_answer(manager, name, pod) < 0)
         log_error("no memory for a pod", log_str("pod", name));
     task_kick(&manager->sync);
 }

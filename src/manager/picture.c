@@ -83,6 +83,11 @@ static int pod_set_texts(struct picture_pod *pod, const struct pod_seen *seen)
     return 0;
 }
 
+bool picture_runs(const struct pod_seen *seen)
+{
+    return seen->started_at_ms || seen->is_ready;
+}
+
 static void picture_set_presence(struct picture *picture, struct picture_pod *pod,
                                  enum picture_presence presence)
 {
@@ -109,6 +114,7 @@ static int picture_take(struct picture *picture, const struct pod_seen *seen, st
     pod->started_at_ms = seen->started_at_ms;
     pod->is_ready = seen->is_ready;
     pod->is_terminating = seen->is_terminating;
+    pod->runs = picture_runs(seen);
     pod->is_kept = false;
     *ret_pod = pod;
     return 0;
@@ -210,10 +216,12 @@ void picture_list_end(struct picture *picture)
 static int pod_copy(const struct picture *picture, const struct picture_pod *pod, struct arena *arena,
                     struct pod_seen *ret_seen)
 {
+    const char *incarnation = pod->runs ? pod->incarnation : NULL;
+
     *ret_seen = (struct pod_seen){
         .name = arena_strdup(arena, pod->name),
         .address = arena_strdup(arena, pod->address),
-        .incarnation = pod->incarnation ? arena_strdup(arena, pod->incarnation) : NULL,
+        .incarnation = incarnation ? arena_strdup(arena, incarnation) : NULL,
         .source = picture->source,
         .is_ready = pod->is_ready,
         /* Outside it finishes its calls and gets no new one, as a pod does that terminates. */
@@ -222,7 +230,7 @@ static int pod_copy(const struct picture *picture, const struct picture_pod *pod
         .started_at_ms = pod->started_at_ms,
         .is_kept = pod->is_kept,
     };
-    return ret_seen->name && ret_seen->address && (ret_seen->incarnation || !pod->incarnation) ? 0 : -ENOMEM;
+    return ret_seen->name && ret_seen->address && (ret_seen->incarnation || !incarnation) ? 0 : -ENOMEM;
 }
 
 /* The store is about to hear of it. */

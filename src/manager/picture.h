@@ -40,6 +40,7 @@ struct picture_pod {
     uint64_t started_at_ms;
     bool is_ready;
     bool is_terminating;
+    bool runs;       /* see picture_runs */
     bool is_kept;    /* it was never readable: only its name is known */
     bool hold_back;  /* it heartbeats: should the store lose it, it is to speak before it gets a call */
     uint64_t listed; /* the list that named it last */
@@ -80,6 +81,12 @@ int picture_gone(struct picture *picture, const char *name) MUST_CHECK;
 
 /* The pod exists, though the source does not show it. A pod that is present is not changed. 0 or -ENOMEM. */
 int picture_outside(struct picture *picture, const struct pod_seen *seen) MUST_CHECK;
+
+/*
+ * Does anything run in the pod? What does not run yet has no incarnation for the store: this may be old news,
+ * and by now it may run and have calls; when it started will say which ones are its own.
+ */
+bool picture_runs(const struct pod_seen *seen);
 
 /* NULL if it is not present. */
 struct picture_pod *picture_find(const struct picture *picture, const char *name);

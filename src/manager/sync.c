@@ -172,21 +172,23 @@ int sync_begin(void *arg, struct command *ret_command)
     return full_is_due(manager) ? full_begin(manager, ret_command) : change_next(manager, ret_command);
 }
 
-/* Would the call of this pod survive a sync with the list? */
+/* Does the store mean another pod of the same name? */
+static bool look_is_other(const struct picture_pod *pod, const struct pod_info *info)
+{
+    size_t uid_len;
+
+    if (!pod->incarnation || !info->incarnation[0])
+        return false;
+    uid_len = strcspn(pod->incarnation, ":") + 1;
+    return strncmp(info->incarnation, pod->incarnation, uid_len) != 0;
+}
+
+/* Would the calls of this pod end? Another cluster may have pods of the same names: they are others. */
 static bool weigh_is_lost(const struct manager *manager, const struct pod_info *info)
 {
     const struct picture_pod *pod = picture_find(&manager->picture, info->name);
-    size_t uid_len;
 
-    if (info->source != manager->settings.source)
-        return false;
-    if (!pod)
-        return true;
-    if (!pod->incarnation || !info->incarnation[0])
-        return false;
-    /* Another cluster may have pods of the same names: their uids differ. */
-    uid_len = strcspn(pod->incarnation, ":") + 1;
-    return strncmp(info->incarnation, pod->incarnation, uid_len) != 0;
+    return info->source == manager->settings.source && (!pod || look_is_other(pod, info));
 }
 
 static int weigh_done(struct manager *manager, struct command *command)
@@ -225,14 +227,21 @@ static int full_weigh(struct manager *manager, const struct result *result, stru
 /*
  * Who is heartbeating? Should the store lose everything, those pods know which calls they carry and will say
  * so: the next sync holds them back until they have spoken, so that none gets a second call meanwhile.
+ *
+ * A pod with calls that another one has replaced, which does not run yet: it is asked for, and if that is so
+ * its calls end, also if the other one never runs.
  */
 static int full_look(struct manager *manager, const struct result *result, struct command *command)
 {
     for (size_t i = 0; i < result->pods.count; i++) {
-        struct picture_pod *pod = picture_find(&manager->picture, result->pods.pods[i].name);
+        const struct pod_info *info = &result->pods.pods[i];
+        struct picture_pod *pod = picture_find(&manager->picture, info->name);
 
-        if (pod)
-            pod->hold_back = result->pods.pods[i].is_heartbeating;
+        if (!pod)
+            continue;
+        pod->hold_back = info->is_heartbeating;
+        if (!pod->runs && info->calls.count > 0 && look_is_other(pod, info))
+            kube_ask(manager, info->name);
     }
     return look_go_on(manager, result, command) ? 1 : change_next(manager, command);
 }

@@ -236,6 +236,22 @@ static void kept__stays_as_it_was_known(void **state)
     assert_string_equal(taken(fixture), "seen b uid:5");
 }
 
+static void what_does_not_run_yet__has_no_incarnation_for_the_store(void **state)
+{
+    struct fixture *fixture = *state;
+    struct pod_seen seen = {.name = "a", .address = "", .incarnation = "uid-2:0"};
+    struct command command;
+
+    see_change(fixture, "a", "uid-1:0");
+    assert_int_equal(picture_see_change(&fixture->picture, &seen), 0);
+    assert_int_equal(picture_take_change(&fixture->picture, &fixture->arena, &command), 1);
+    assert_null(command.pod_seen.pod.incarnation);
+    assert_string_equal(picture_find(&fixture->picture, "a")->incarnation, "uid-2:0");
+    seen.started_at_ms = 1;
+    assert_int_equal(picture_see_change(&fixture->picture, &seen), 0);
+    assert_string_equal(taken(fixture), "seen a uid-2:0");
+}
+
 static void gone_and_back__is_told_as_the_new_one(void **state)
 {
     struct fixture *fixture = *state;
@@ -291,6 +307,7 @@ int main(void)
         TEST(outside__is_told_as_draining_and_is_not_part_of_a_sync),
         TEST(outside__does_not_count_for_a_pod_that_is_back),
         TEST(kept__stays_as_it_was_known),
+        TEST(what_does_not_run_yet__has_no_incarnation_for_the_store),
         TEST(gone_and_back__is_told_as_the_new_one),
         TEST(copy__contains_the_changes_that_waited),
         TEST(change__during_a_list_survives_it),

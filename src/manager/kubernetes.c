@@ -1,6 +1,5 @@
 #include <stdio.h>
 
-#include "base/clock.h"
 #include "base/log.h"
 #include "manager/manager_internal.h"
 
@@ -87,45 +86,30 @@ static int kube_take(struct manager *manager, const struct k8s_pod *pod)
     return picture_see(&manager->picture, &seen);
 }
 
-bool kube_doubt(struct manager *manager, enum list_doubt doubt)
+void kube_doubt(struct manager *manager, enum list_doubt doubt)
 {
-    uint64_t now_ms = clock_elapsed_ms();
-    bool is_new = manager->doubt_until_ms <= now_ms;
-
-    if (is_new)
-        manager->doubt_until_ms = now_ms + manager->settings.reconcile_interval_ms;
     manager->doubt = doubt;
-    sync_put_off(manager, manager->doubt_until_ms);
-    return is_new;
-}
-
-/*
- * One empty list may be a mistake of somebody's, and would end all calls. The second one is asked for at the
- * next full sync: at once it would only repeat the mistake.
- */
-static void kube_doubt_empty(struct manager *manager)
-{
-    if (kube_doubt(manager, LIST_EMPTY))
-        log_warn("Kubernetes lists no pods: what the store knows stays until a second list confirms it",
-                 log_str("namespace", manager->settings.kube.namespace_name),
-                 log_str("selector", manager->settings.kube.label_selector),
-                 log_num("confirm_ms", (int64_t)manager->settings.reconcile_interval_ms));
+    sync_put_off(manager);
 }
 
 static void kube_listed(void *arg, const struct k8s_pod *pods, size_t count)
 {
     struct manager *manager = arg;
     bool is_news = !manager->has_picture || manager->picture.count > 0;
-    bool is_second = manager->doubt != LIST_BELIEVED && clock_elapsed_ms() >= manager->doubt_until_ms;
 
-    if (count == 0 && is_news && !is_second) {
-        kube_doubt_empty(manager);
+    if (count == 0 && is_news && manager->doubt == LIST_BELIEVED) {
+        /*
+         * One empty list may be a mistake of somebody's, and would end all calls. The second one is asked for
+         * at the next full sync: at once it would only repeat the mistake.
+         */
+        log_warn("Kubernetes lists no pods: what the store knows stays until a second list confirms it",
+                 log_str("namespace", manager->settings.kube.namespace_name),
+                 log_str("selector", manager->settings.kube.label_selector),
+                 log_num("confirm_ms", (int64_t)manager->settings.reconcile_interval_ms));
+        kube_doubt(manager, LIST_EMPTY);
         return;
     }
-    manager->is_confirmed = count == 0 || (is_second && manager->doubt == LIST_LOSES_CALLS);
-    /* A list that comes early is weighed like the first one, and if it is no better the doubt goes on. */
-    if (is_second || manager->doubt == LIST_EMPTY)
-        manager->doubt_until_ms = 0;
+    manager->is_confirmed = manager->doubt == LIST_LOSES_CALLS || count == 0;
     manager->doubt = LIST_BELIEVED;
     kube_tell_marks(manager, pods, count);
     picture_list_begin(&manager->picture);

@@ -51,9 +51,8 @@ struct manager {
     uint64_t marking_round;
     char marking_cursor[CALL_SID_MAX + 1];
     struct absent absent;
-    enum list_doubt doubt;   /* about the last list */
-    uint64_t doubt_until_ms; /* elapsed; a list confirms the first one from then on. 0: there is no doubt */
-    bool is_confirmed;       /* the last list is the second one: it is believed */
+    enum list_doubt doubt; /* about the last list */
+    bool is_confirmed;     /* the last list is the second one: it is believed */
     size_t unusable; /* pods left out for their names, as often as they were told, that no line has told of */
     uint64_t unusable_told_ms;
 
@@ -72,8 +71,8 @@ int sync_begin(void *arg, struct command *ret_command);
 int sync_step(void *arg, const struct result *result, struct command *command);
 /* A full sync is wanted now: the source has told all its pods. */
 void sync_want_full(struct manager *manager);
-/* The next full sync is at that time. */
-void sync_put_off(struct manager *manager, uint64_t until_ms);
+/* The next full sync is a whole interval away from now. */
+void sync_put_off(struct manager *manager);
 
 /* kubernetes.c */
 int kube_start(struct manager *manager) MUST_CHECK;
@@ -81,11 +80,8 @@ int kube_start(struct manager *manager) MUST_CHECK;
 bool kube_relist(struct manager *manager);
 /* The pod carries calls, but the list does not have it. */
 void kube_ask(struct manager *manager, const char *name);
-/*
- * The list is not believed until another one, an interval later, confirms it. False: it is the same doubt as
- * before, and has been told: lists come for many reasons, and one that comes early confirms nothing.
- */
-bool kube_doubt(struct manager *manager, enum list_doubt doubt);
+/* The list is not believed until another one, an interval later, confirms it. */
+void kube_doubt(struct manager *manager, enum list_doubt doubt);
 /* How many times kube_stop will call `stopped`. */
 unsigned kube_parts(const struct manager *manager);
 void kube_stop(struct manager *manager, void (*stopped)(void *arg), void *arg);

@@ -21,9 +21,9 @@ void sync_want_full(struct manager *manager)
     task_kick(&manager->sync);
 }
 
-void sync_put_off(struct manager *manager, uint64_t until_ms)
+void sync_put_off(struct manager *manager)
 {
-    manager->sync_due_ms = until_ms;
+    manager->sync_due_ms = clock_elapsed_ms() + manager->settings.reconcile_interval_ms;
     task_kick(&manager->sync);
 }
 
@@ -194,20 +194,18 @@ static int weigh_done(struct manager *manager, struct command *command)
     const struct weighing *weighing = &manager->weighing;
 
     manager->weighing.is_under_way = false;
-    if (weighing->lost * 2 <= weighing->calls) {
-        manager->doubt_until_ms = 0;
+    if (weighing->lost * 2 <= weighing->calls)
         return full_send(manager, command);
-    }
+    log_error(
+        "most live calls are on pods that the first list does not have: NAMESPACE, POD_LABEL_SELECTOR or "
+        "the cluster may be wrong. Nothing is changed until a second list confirms it",
+        log_num("calls", (int64_t)weighing->calls), log_num("would_end", (int64_t)weighing->lost),
+        log_num("pods_listed", (int64_t)manager->picture.count),
+        log_str("namespace", manager->settings.kube.namespace_name),
+        log_str("selector", manager->settings.kube.label_selector),
+        log_num("confirm_ms", (int64_t)manager->settings.reconcile_interval_ms));
     manager->has_picture = false;
-    if (kube_doubt(manager, LIST_LOSES_CALLS))
-        log_error(
-            "most live calls are on pods that the first list does not have: NAMESPACE, POD_LABEL_SELECTOR or "
-            "the cluster may be wrong. Nothing is changed until a second list confirms it",
-            log_num("calls", (int64_t)weighing->calls), log_num("would_end", (int64_t)weighing->lost),
-            log_num("pods_listed", (int64_t)manager->picture.count),
-            log_str("namespace", manager->settings.kube.namespace_name),
-            log_str("selector", manager->settings.kube.label_selector),
-            log_num("confirm_ms", (int64_t)manager->settings.reconcile_interval_ms));
+    kube_doubt(manager, LIST_LOSES_CALLS);
     sync_pause(manager);
     return 0;
 }

@@ -79,39 +79,6 @@ def test_the_right_namespace_again_and_nothing_has_happened(control_plane, names
     assert router.log_lines("call ended") == []
 
 
-@pytest.mark.parametrize("listed", [["agent-9"], []], ids=["other pods", "no pods"])
-def test_a_list_after_a_watch_that_broke_confirms_nothing_before_its_time(start_router, listed):
-    """Every watch breaks, and each break brings the same wrong list: the interval has not passed."""
-    seen = [names(3), listed]
-
-    def step(exchange):
-        if "watch=" in exchange.request.query:
-            scripted_kube.stream([], "hang" if seen[0] is not listed else "cut")(exchange)
-        items = [shown(name) for name in seen[0]]
-        exchange.answer(200, {"kind": "PodList", "metadata": {"resourceVersion": "5"}, "items": items})
-
-    with scripted_kube.ScriptedKube() as server:
-        server.on("/api/v1/namespaces/default/pods", step)
-        for name in names(3):
-            server.on(f"/api/v1/namespaces/default/pods/{name}", scripted_kube.status_object(404, "NotFound"))
-        where = {"POD_SOURCE": "kubernetes", "KUBE_API_URL": server.url, "NAMESPACE": "default", "STATIC_PODS": ""}
-        router = start_router({**ENV, **where})
-        wait_for_pods(router, names(3))
-        calls = take_all(router)
-        assert len(calls) == 3 and router.stop() == 0
-
-        seen.pop(0)
-        before = len(server.requests)
-        router = start_router({**ENV, **where, "RECONCILE_INTERVAL": "1h"}, data_dir=router.data_dir)
-        wait_until(
-            lambda: sum("watch=" not in request.query for request in server.requests[before:]) >= 4, "it has listed again"
-        )
-        assert all(has_call(router, call_sid) for call_sid in calls)
-        assert router.log_lines("call ended") == [] and set(pods(router)) == set(names(3))
-        assert len([line for line in router.log_lines() if "until a second list confirms it" in line["msg"]]) == 1
-        router.stop()
-
-
 def test_marks_are_taken_off_where_they_are_no_longer_wanted(namespace, start_in):
     namespace.create_pods(names(3))
     router = start_in(namespace, MARKING)

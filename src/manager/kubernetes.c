@@ -41,13 +41,17 @@ static struct pod_seen kube_seen(const struct manager *manager, const struct k8s
 /* Pods are called by a DNS label in URLs; Kubernetes allows more. Each event of such a pod comes here. */
 static bool kube_is_usable(struct manager *manager, const struct k8s_pod *pod)
 {
-    size_t told;
+    uint64_t now_ms = uv_now(manager->loop);
 
     if (name_is_pod(pod->name, strlen(pod->name)))
         return true;
-    if (complaint_is_due(&manager->unusable, 1, uv_now(manager->loop), KUBE_UNUSABLE_EVERY_MS, &told))
-        log_warn("a pod is left out: its name cannot be used", log_str("pod", pod->name),
-                 log_str("rule", "it " POD_NAME_RULE), log_num("times", (int64_t)told));
+    manager->unusable++;
+    if (manager->unusable_told_ms && now_ms - manager->unusable_told_ms < KUBE_UNUSABLE_EVERY_MS)
+        return false;
+    log_warn("a pod is left out: its name cannot be used", log_str("pod", pod->name),
+             log_str("rule", "it " POD_NAME_RULE), log_num("times", (int64_t)manager->unusable));
+    manager->unusable = 0;
+    manager->unusable_told_ms = max_u64(now_ms, 1);
     return false;
 }
 

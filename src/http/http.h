@@ -148,10 +148,11 @@ http_request_started_ns(const struct http_request *request); /* clock_elapsed_ns
 enum { HTTP_LOOK_AGAIN_NS = 2 * 1000 * 1000 };
 bool http_request_is_abandoned(struct http_request *request);
 /*
- * http_respond is to look whether the client has gone, right before it sends. If so, or if the kernel takes
- * no byte of the answer, nothing is sent, and `unsent` runs once, just before on_done. What the kernel took
- * may be lost as well, but nobody can tell: an end or a reset that comes later is no sign of that, because
- * clients that have read their answer close their connections, too, and some with a reset.
+ * http_respond is to look whether the client has gone, right before it sends. If so, or if the first write
+ * fails, nothing is sent, and `unsent` runs once, just before on_done. What the kernel took may be lost as
+ * well, and so may an answer that waits because the client does not read, but nobody can tell: an end or a
+ * reset that comes later is no sign of that, because clients that have read their answer close their
+ * connections, too, and some with a reset.
  */
 void http_request_on_unsent(struct http_request *request, void (*unsent)(void *arg), void *arg);
 /* For on_done: the status that was answered, 0 if the client was gone before. */

@@ -5,6 +5,7 @@
 #include <sys/random.h>
 
 #include "base/clock.h"
+#include "base/complaint.h"
 #include "base/list.h"
 #include "base/log.h"
 #include "base/map.h"
@@ -41,11 +42,10 @@ struct k8s_marks {
     int trouble; /* a status or a negative errno, as it was last told; 0: none */
     uint64_t list_number;
     bool is_full_told;
-    unsigned forbidden;   /* different pods, since the last success */
-    uint64_t row;         /* of those; a success begins another one */
-    bool is_forbidden;    /* the right is missing: all wait, and one at a time is tried */
-    size_t refused_count; /* that no line has told of */
-    uint64_t refused_told_ms;
+    unsigned forbidden;         /* different pods, since the last success */
+    uint64_t row;               /* of those; a success begins another one */
+    bool is_forbidden;          /* the right is missing: all wait, and one at a time is tried */
+    struct complaint complaint; /* about pods that were refused */
     bool is_stopping;
     void (*stopped)(void *arg);
     void *stopped_arg;
@@ -292,18 +292,17 @@ static void marks_refuse(struct marks_pod *pod, const struct k8s_answer *answer)
     struct k8s_marks *marks = pod->marks;
     uint64_t now_ms = clock_elapsed_ms();
     struct k8s_refusal refusal;
+    size_t told;
 
     pod->refused_until_ms = now_ms + MARKS_REFUSED_MS;
-    marks->refused_count++;
-    if (marks->is_forbidden ||
-        (marks->refused_told_ms && now_ms - marks->refused_told_ms < MARKS_REFUSED_EVERY_MS))
+    if (marks->is_forbidden)
+        marks->complaint.count++; /* a line about all of them has been said */
+    if (marks->is_forbidden || !complaint_is_due(&marks->complaint, 1, now_ms, MARKS_REFUSED_EVERY_MS, &told))
         return;
     k8s_refusal_parse(answer->body, &refusal);
     log_warn("a pod could not be annotated: it is not protected from scaling down, and tried again later",
              log_str("pod", pod->name), log_num("status", answer->status), log_str("error", refusal.message),
-             log_num("times", (int64_t)marks->refused_count), log_num("retry_ms", MARKS_REFUSED_MS));
-    marks->refused_count = 0;
-    marks->refused_told_ms = max_u64(now_ms, 1);
+             log_num("times", (int64_t)told), log_num("retry_ms", MARKS_REFUSED_MS));
 }
 
 /*

@@ -3,6 +3,7 @@
 #include <stdlib.h>
 #include <sys/random.h>
 
+#include "base/complaint.h"
 #include "base/log.h"
 #include "base/strbuf.h"
 #include "k8s/backoff.h"
@@ -54,12 +55,6 @@ struct trouble {
     const char *verb; /* "list", "watch"; NULL: nothing did */
     int err;
     int status;
-};
-
-/* What may happen to any number of pods, and is said now and then. */
-struct complaint {
-    size_t count; /* that no line has told of */
-    uint64_t told_ms;
 };
 
 struct k8s_pods {
@@ -201,19 +196,6 @@ static void pods_fail_refused(struct k8s_pods *pods, const char *verb, int statu
 
     pods_fail(pods, &(struct trouble){verb, 0, status}, text,
               max_u64(retry_after_ms, refusal->retry_after_ms));
-}
-
-/* Is it time for a line about what `count` more were counted of? Then *ret_count is how many it tells of. */
-static bool complaint_is_due(struct complaint *complaint, size_t count, uint64_t now_ms, uint64_t every_ms,
-                             size_t *ret_count)
-{
-    complaint->count += count;
-    if (complaint->count == 0 || (complaint->told_ms && now_ms - complaint->told_ms < every_ms))
-        return false;
-    *ret_count = complaint->count;
-    complaint->count = 0;
-    complaint->told_ms = max_u64(now_ms, 1);
-    return true;
 }
 
 static void pods_log_skipped(struct k8s_pods *pods, const char *name, size_t count)

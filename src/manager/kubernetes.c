@@ -67,10 +67,8 @@ static void kube_tell_marks(struct manager *manager, const struct k8s_pod *pods,
     if (!manager->marks)
         return;
     k8s_marks_list_begin(manager->marks);
-    for (size_t i = 0; i < count; i++) {
-        if (!pods[i].is_unreadable)
-            k8s_marks_known(manager->marks, pods[i].name, pods[i].uid, pods[i].mark);
-    }
+    for (size_t i = 0; i < count; i++)
+        k8s_marks_known(manager->marks, pods[i].name, pods[i].uid, pods[i].mark);
     k8s_marks_list_end(manager->marks);
 }
 

@@ -8,6 +8,7 @@
 
 #include "base/arena.h"
 #include "base/clock.h"
+#include "base/complaint.h"
 #include "base/heap.h"
 #include "base/json.h"
 #include "base/list.h"
@@ -410,6 +411,21 @@ static void list__keeps_order_and_forgives_a_second_remove(void **state UNUSED)
     assert_int_equal(expect, 3);
 }
 
+static void complaint__is_due_at_once_and_then_now_and_then_with_their_number(void **state UNUSED)
+{
+    struct complaint complaint = {0};
+    size_t told = 0;
+
+    assert_false(complaint_is_due(&complaint, 0, 0, 100, &told));
+    assert_true(complaint_is_due(&complaint, 2, 0, 100, &told)); /* a clock may start with 0 */
+    assert_int_equal(told, 2);
+    assert_false(complaint_is_due(&complaint, 1, 100, 100, &told));
+    assert_false(complaint_is_due(&complaint, 1, 100, 100, &told));
+    assert_true(complaint_is_due(&complaint, 1, 101, 100, &told));
+    assert_int_equal(told, 3);
+    assert_false(complaint_is_due(&complaint, 0, 500, 100, &told));
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -427,6 +443,7 @@ int main(void)
         cmocka_unit_test(slice__lists_are_taken_apart_from_both_ends),
         cmocka_unit_test(list__can_be_taken_apart_and_put_back),
         cmocka_unit_test(list__keeps_order_and_forgives_a_second_remove),
+        cmocka_unit_test(complaint__is_due_at_once_and_then_now_and_then_with_their_number),
     };
 
     return cmocka_run_group_tests_name("base", tests, NULL, NULL);

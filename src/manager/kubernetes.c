@@ -1,5 +1,6 @@
 #include <stdio.h>
 
+#include "base/clock.h"
 #include "base/log.h"
 #include "manager/manager_internal.h"
 
@@ -92,6 +93,18 @@ void kube_doubt(struct manager *manager, enum list_doubt doubt)
 {
     manager->doubt = doubt;
     sync_put_off(manager);
+    manager->confirm_at_ms = manager->sync_due_ms;
+}
+
+/*
+ * Would it confirm what is in doubt before its time? A watch that breaks makes us list again at once, and the
+ * mistake is still there then. The next full sync asks for another list.
+ */
+static bool kube_is_early(const struct manager *manager, size_t count)
+{
+    bool confirms = manager->doubt == LIST_LOSES_CALLS || (manager->doubt == LIST_EMPTY && count == 0);
+
+    return confirms && clock_elapsed_ms() < manager->confirm_at_ms;
 }
 
 static void kube_listed(void *arg, const struct k8s_pod *pods, size_t count)
@@ -99,6 +112,8 @@ static void kube_listed(void *arg, const struct k8s_pod *pods, size_t count)
     struct manager *manager = arg;
     bool is_news = !manager->has_picture || manager->picture.count > 0;
 
+    if (kube_is_early(manager, count))
+        return;
     if (count == 0 && is_news && manager->doubt == LIST_BELIEVED) {
         /*
          * One empty list may be a mistake of somebody's, and would end all calls. The second one is asked for

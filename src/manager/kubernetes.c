@@ -83,6 +83,7 @@ static int kube_take(struct manager *manager, const struct k8s_pod *pod)
 
     if (!kube_is_usable(manager, pod) || pod->is_over)
         return 0;
+    absent_drop(&manager->absent, pod->name);
     if (pod->is_unreadable)
         return picture_keep(&manager->picture, pod->name);
     seen = kube_seen(manager, pod, &texts);
@@ -161,6 +162,7 @@ static void kube_changed(void *arg, const struct k8s_pod *pod)
 
     if (!kube_is_usable(manager, pod))
         return;
+    absent_drop(&manager->absent, pod->name);
     if (manager->marks && pod->is_over)
         k8s_marks_forget(manager->marks, pod->name);
     else if (manager->marks)
@@ -205,8 +207,6 @@ static void kube_found(void *arg, const char *name, int err, const struct k8s_po
     struct manager *manager = arg;
     int rc = 0;
 
-    if (picture_find(&manager->picture, name))
-        return; /* it is back: what the watch has told since then counts */
     if (err == -ENOENT || (err == 0 && pod->is_over)) {
         rc = picture_gone(&manager->picture, name);
     } else if (err == 0) {
@@ -229,6 +229,8 @@ void kube_ask(struct manager *manager, const char *name)
 {
     if (!manager->kube_pods)
         return; /* it is being stopped: whoever leads next asks */
+    if (picture_find(&manager->picture, name))
+        return; /* it is back, and the store will hear so */
     if (absent_ask(&manager->absent, name) < 0)
         log_error("no memory for a pod", log_str("pod", name)); /* the next full sync names it again */
 }

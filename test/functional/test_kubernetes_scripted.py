@@ -1,11 +1,13 @@
 """What a real API server does not do on demand: answers that come late, twice, or at the wrong moment."""
 
+import threading
 import time
 
 import pytest
+import scripted_kube
 from conftest import wait_until
-from scripted_pods import ScriptedPods
-from test_kubernetes import MISTAKE, has_call, names, take_all, wait_for_pods
+from scripted_pods import ScriptedPods, not_found
+from test_kubernetes import MISTAKE, has_call, names, pod, take_all, wait_for_pods, wait_for_state
 from test_kubernetes_rows import ENV
 
 CALM = {**ENV, "RECONCILE_INTERVAL": "1h"}
@@ -53,3 +55,25 @@ def test_a_watch_that_breaks_does_not_confirm_an_empty_list_before_its_time(kube
     cut_and_wait(kube)
     cut_and_wait(kube)
     assert kube.gets == [] and all(has_call(router, call_sid) for call_sid in calls)
+
+
+def test_an_old_answer_does_not_end_the_call_of_a_successor(kube, start_router):
+    """The pod was asked for, is back as another one, and then loses its label, before the answer is there."""
+    router, calls = start_with_calls(kube, start_router, CALM)
+    (old,) = [call_sid for call_sid, name in calls.items() if name == "agent-0"]
+    may_answer = threading.Event()
+    steps = [scripted_kube.slow(not_found("agent-0"), may_answer)]
+    kube.before_get = lambda exchange, name: steps.pop() if steps else None
+
+    kube.remove("agent-0")
+    wait_until(lambda: kube.gets == ["agent-0"], "it is asked for")
+    kube.put("agent-0", started_at=time.time() + 60)
+    wait_for_state(router, "agent-0", "available")
+    assert not has_call(router, old)
+    assert router.allocate("young")["pod_name"] == "agent-0"
+    kube.hide("agent-0")
+    wait_for_state(router, "agent-0", "draining")
+    may_answer.set()
+    wait_until(lambda: len(kube.gets) > 1, "it is asked for again")
+    time.sleep(0.5)
+    assert has_call(router, "young") and pod(router, "agent-0")["state"] == "draining"

@@ -77,3 +77,15 @@ def test_an_old_answer_does_not_end_the_call_of_a_successor(kube, start_router):
     wait_until(lambda: len(kube.gets) > 1, "it is asked for again")
     time.sleep(0.5)
     assert has_call(router, "young") and pod(router, "agent-0")["state"] == "draining"
+
+
+@pytest.mark.parametrize("step", [not_found("agents", "services"), scripted_kube.status_object(404, "NotFound")])
+def test_only_a_pod_that_was_not_found_is_gone(step, kube, start_router):
+    """A server behind a proxy may not know the path, or the namespace: that says nothing about the pod."""
+    router, calls = start_with_calls(kube, start_router, CALM)
+    kube.before_get = lambda exchange, name: step
+    kube.hide("agent-0")
+    wait_for_state(router, "agent-0", "draining")
+    wait_until(lambda: kube.gets, "it is asked for")
+    time.sleep(0.5)
+    assert all(has_call(router, call_sid) for call_sid in calls)

@@ -9,7 +9,7 @@
 enum {
     KUBE_LIST_TIMEOUT_MS = 60000,
     KUBE_STALL_MS = 90000, /* the server sends a bookmark every minute */
-    KUBE_UNUSABLE_EVERY_MS = 60000,
+    KUBE_SAID_EVERY_MS = 60000,
     KUBE_ADDRESS_MAX = K8S_POD_IP_MAX + sizeof("[]:65535"),
 };
 
@@ -39,20 +39,30 @@ static struct pod_seen kube_seen(const struct manager *manager, const struct k8s
     };
 }
 
-/* Pods are called by a DNS label in URLs; Kubernetes allows more. Each event of such a pod comes here. */
-static bool kube_is_usable(struct manager *manager, const struct k8s_pod *pod)
+/* Is it time for a line about it? Then *ret_times is how often it has happened since the last one. */
+static bool kube_should_say(struct manager *manager, struct kube_saying *saying, int64_t *ret_times)
 {
     uint64_t now_ms = uv_now(manager->loop);
 
+    saying->times++;
+    if (saying->said_ms && now_ms - saying->said_ms < KUBE_SAID_EVERY_MS)
+        return false;
+    *ret_times = saying->times;
+    saying->times = 0;
+    saying->said_ms = max_u64(now_ms, 1);
+    return true;
+}
+
+/* Pods are called by a DNS label in URLs; Kubernetes allows more. Each event of such a pod comes here. */
+static bool kube_is_usable(struct manager *manager, const struct k8s_pod *pod)
+{
+    int64_t times;
+
     if (name_is_pod(pod->name, strlen(pod->name)))
         return true;
-    manager->unusable++;
-    if (manager->unusable_told_ms && now_ms - manager->unusable_told_ms < KUBE_UNUSABLE_EVERY_MS)
-        return false;
-    log_warn("a pod is left out: its name cannot be used", log_str("pod", pod->name),
-             log_str("rule", "it " POD_NAME_RULE), log_num("times", (int64_t)manager->unusable));
-    manager->unusable = 0;
-    manager->unusable_told_ms = max_u64(now_ms, 1);
+    if (kube_should_say(manager, &manager->unusable, &times))
+        log_warn("a pod is left out: its name cannot be used", log_str("pod", pod->name),
+                 log_str("rule", "it " POD_NAME_RULE), log_num("times", times));
     return false;
 }
 
@@ -205,6 +215,7 @@ static void kube_gone(void *arg, const struct k8s_pod *pod)
 static void kube_found(void *arg, const char *name, int err, const struct k8s_pod *pod, const char *error)
 {
     struct manager *manager = arg;
+    int64_t times;
     int rc = 0;
 
     if (err == -ENOENT || (err == 0 && pod->is_over)) {
@@ -215,10 +226,10 @@ static void kube_found(void *arg, const char *name, int err, const struct k8s_po
 
         log_debug("a pod with calls is not listed but exists: it drains", log_str("pod", name));
         rc = picture_outside(&manager->picture, &seen);
-    } else {
+    } else if (kube_should_say(manager, &manager->unanswered, &times)) {
         log_warn("it is not known whether a pod with calls still exists: it drains, its calls stay, and the "
                  "next full sync asks again",
-                 log_str("pod", name), log_str("error", error));
+                 log_str("pod", name), log_str("error", error), log_num("times", times));
     }
     if (rc < 0)
         log_error("no memory for a pod", log_str("pod", name));

@@ -26,6 +26,12 @@ struct weighing {
     size_t lost;  /* of them, on pods that are not in the list */
 };
 
+/* What may happen to any number of pods, and is said now and then. */
+struct kube_saying {
+    int64_t times; /* that no line has told of */
+    uint64_t said_ms;
+};
+
 struct manager {
     struct manager_settings settings;
     uv_loop_t *loop;
@@ -51,11 +57,11 @@ struct manager {
     uint64_t marking_round;
     char marking_cursor[CALL_SID_MAX + 1];
     struct absent absent;
-    enum list_doubt doubt;  /* about the last list */
-    uint64_t confirm_at_ms; /* elapsed; a list before that does not confirm it */
-    bool is_confirmed;      /* the last list is the second one: it is believed */
-    size_t unusable; /* pods left out for their names, as often as they were told, that no line has told of */
-    uint64_t unusable_told_ms;
+    enum list_doubt doubt;         /* about the last list */
+    uint64_t confirm_at_ms;        /* elapsed; a list before that does not confirm it */
+    bool is_confirmed;             /* the last list is the second one: it is believed */
+    struct kube_saying unusable;   /* pods left out for their names, as often as they were told */
+    struct kube_saying unanswered; /* questions for absent pods */
 
     unsigned parts_left; /* to stop */
     void (*stopped)(void *arg);

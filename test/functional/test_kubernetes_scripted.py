@@ -89,3 +89,14 @@ def test_only_a_pod_that_was_not_found_is_gone(step, kube, start_router):
     wait_until(lambda: kube.gets, "it is asked for")
     time.sleep(0.5)
     assert all(has_call(router, call_sid) for call_sid in calls)
+
+
+def test_questions_that_fail_are_said_once_and_not_for_each_pod_at_each_sync(kube, start_router):
+    router, calls = start_with_calls(kube, start_router, ENV, count=8)
+    kube.before_get = lambda exchange, name: scripted_kube.status_object(503, "ServiceUnavailable", "not now")
+    for name in names(8):
+        kube.hide(name)
+    wait_until(lambda: len(kube.gets) > 50, "each was asked for several times")
+    (line,) = [line for line in router.log_lines() if line["msg"].startswith("it is not known whether a pod")]
+    assert line["pod"] in names(8) and "not now" in line["error"]
+    assert all(has_call(router, call_sid) for call_sid in calls)

@@ -29,15 +29,17 @@ static void get_free(struct k8s_pod_get *get)
 }
 
 /*
- * There is no such pod only if the API server itself says so: a proxy's page of status 404 says nothing about
- * pods, and calls would end because of it.
+ * There is no such pod only if the API server itself says so of this pod: a proxy's page of status 404, or a
+ * server that does not know the path, says nothing about it, and calls would end because of it.
  */
-static int get_refused(const struct k8s_answer *answer, char error[GET_ERROR_MAX])
+static int get_refused(const struct k8s_pod_get *get, const struct k8s_answer *answer,
+                       char error[GET_ERROR_MAX])
 {
     struct k8s_refusal refusal;
 
     k8s_refusal_parse(answer->body, &refusal);
-    if (answer->status == 404 && strcmp(refusal.reason, "NotFound") == 0)
+    if (answer->status == 404 && strcmp(refusal.reason, "NotFound") == 0 &&
+        strcmp(refusal.kind, "pods") == 0 && strcmp(refusal.name, get->name) == 0)
         return -ENOENT;
     snprintf(error, GET_ERROR_MAX, "the API server answered with status %d: %s", answer->status,
              refusal.message[0] ? refusal.message : refusal.reason);
@@ -57,7 +59,7 @@ static int get_read(const struct k8s_pod_get *get, const struct k8s_answer *answ
         return answer->err == -ENOENT ? -EIO : answer->err;
     }
     if (answer->status != 200)
-        return get_refused(answer, error);
+        return get_refused(get, answer, error);
     rc = k8s_pod_parse(k8s_object_parse(arena, answer->body), get->agent_container, arena, ret_pod);
     if (rc == 0 && strcmp(ret_pod->name, get->name) != 0)
         rc = -EINVAL;

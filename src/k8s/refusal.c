@@ -8,17 +8,24 @@
 
 enum { REFUSAL_ARENA_MAX = 1024 * 1024 };
 
+static void copy_text(const cJSON *object, const char *key, char *text, size_t size)
+{
+    const char *value = json_get_string(object, key);
+
+    snprintf(text, size, "%s", value ? value : "");
+}
+
 void k8s_refusal_read(const cJSON *object, struct k8s_refusal *ret_refusal)
 {
     const cJSON *details = k8s_object_get(object, "details");
     const cJSON *code = k8s_object_get(object, "code");
     const cJSON *retry = k8s_object_get(details, "retryAfterSeconds");
-    const char *reason = json_get_string(object, "reason");
-    const char *message = json_get_string(object, "message");
 
     *ret_refusal = (struct k8s_refusal){0};
-    snprintf(ret_refusal->reason, sizeof(ret_refusal->reason), "%s", reason ? reason : "");
-    snprintf(ret_refusal->message, sizeof(ret_refusal->message), "%s", message ? message : "");
+    copy_text(object, "reason", ret_refusal->reason, sizeof(ret_refusal->reason));
+    copy_text(object, "message", ret_refusal->message, sizeof(ret_refusal->message));
+    copy_text(details, "kind", ret_refusal->kind, sizeof(ret_refusal->kind));
+    copy_text(details, "name", ret_refusal->name, sizeof(ret_refusal->name));
     if (cJSON_IsNumber(code) && code->valuedouble >= 100 && code->valuedouble <= 599)
         ret_refusal->code = (int)code->valuedouble;
     if (cJSON_IsNumber(retry))

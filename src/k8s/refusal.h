@@ -12,12 +12,16 @@
 enum {
     K8S_REFUSAL_REASON_MAX = 63,
     K8S_REFUSAL_MESSAGE_MAX = 511,
+    K8S_REFUSAL_KIND_MAX = 63,
+    K8S_REFUSAL_NAME_MAX = 253,
 };
 
 struct k8s_refusal {
     int code;                                  /* as HTTP's; 0: it does not say */
     char reason[K8S_REFUSAL_REASON_MAX + 1];   /* "Expired"; longer ones are cut */
     char message[K8S_REFUSAL_MESSAGE_MAX + 1]; /* a sentence for the log; longer ones are cut */
+    char kind[K8S_REFUSAL_KIND_MAX + 1];       /* of the object that it is about: "pods"; "": none */
+    char name[K8S_REFUSAL_NAME_MAX + 1];       /* of that object */
     uint64_t retry_after_ms;                   /* 0: it does not ask for it */
 };
 

@@ -33,16 +33,21 @@ static void absent_forget(struct absent_pod *pod)
     free(pod);
 }
 
+static void absent_cut(struct absent_pod *pod)
+{
+    if (pod->get) {
+        k8s_pod_get_cancel(TAKE(pod->get));
+        pod->absent->under_way--;
+    }
+    absent_forget(pod);
+}
+
 void absent_release(struct absent *absent)
 {
-    LIST_FOR_EACH (link, &absent->asked) {
-        struct absent_pod *pod = LIST_ENTRY(link, struct absent_pod, link);
-
-        k8s_pod_get_cancel(TAKE(pod->get));
-        absent_forget(pod);
-    }
+    LIST_FOR_EACH (link, &absent->asked)
+        absent_cut(LIST_ENTRY(link, struct absent_pod, link));
     LIST_FOR_EACH (link, &absent->waiting)
-        absent_forget(LIST_ENTRY(link, struct absent_pod, link));
+        absent_cut(LIST_ENTRY(link, struct absent_pod, link));
     map_release(&absent->by_name);
 }
 
@@ -79,6 +84,16 @@ static void absent_go_on(struct absent *absent)
         list_append(&absent->asked, &pod->link);
         absent->under_way++;
     }
+}
+
+void absent_drop(struct absent *absent, const char *name)
+{
+    struct map_node *node = map_get(&absent->by_name, name, strlen(name));
+
+    if (!node)
+        return;
+    absent_cut(CONTAINER_OF(node, struct absent_pod, node));
+    absent_go_on(absent);
 }
 
 int absent_ask(struct absent *absent, const char *name)

@@ -41,4 +41,7 @@ void absent_release(struct absent *absent);
  */
 int absent_ask(struct absent *absent, const char *name) MUST_CHECK;
 
+/* The pod was seen: what is said of the time before counts no more, and `found` does not run for it. */
+void absent_drop(struct absent *absent, const char *name);
+
 #endif

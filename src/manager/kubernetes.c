@@ -1,5 +1,6 @@
 #include <stdio.h>
 
+#include "base/clock.h"
 #include "base/log.h"
 #include "manager/manager_internal.h"
 
@@ -8,7 +9,7 @@
 enum {
     KUBE_LIST_TIMEOUT_MS = 60000,
     KUBE_STALL_MS = 90000, /* the server sends a bookmark every minute */
-    KUBE_UNUSABLE_EVERY_MS = 60000,
+    KUBE_SAID_EVERY_MS = 60000,
     KUBE_ADDRESS_MAX = K8S_POD_IP_MAX + sizeof("[]:65535"),
 };
 
@@ -41,17 +42,13 @@ static struct pod_seen kube_seen(const struct manager *manager, const struct k8s
 /* Pods are called by a DNS label in URLs; Kubernetes allows more. Each event of such a pod comes here. */
 static bool kube_is_usable(struct manager *manager, const struct k8s_pod *pod)
 {
-    uint64_t now_ms = uv_now(manager->loop);
+    size_t times;
 
     if (name_is_pod(pod->name, strlen(pod->name)))
         return true;
-    manager->unusable++;
-    if (manager->unusable_told_ms && now_ms - manager->unusable_told_ms < KUBE_UNUSABLE_EVERY_MS)
-        return false;
-    log_warn("a pod is left out: its name cannot be used", log_str("pod", pod->name),
-             log_str("rule", "it " POD_NAME_RULE), log_num("times", (int64_t)manager->unusable));
-    manager->unusable = 0;
-    manager->unusable_told_ms = max_u64(now_ms, 1);
+    if (complaint_is_due(&manager->unusable, 1, uv_now(manager->loop), KUBE_SAID_EVERY_MS, &times))
+        log_warn("a pod is left out: its name cannot be used", log_str("pod", pod->name),
+                 log_str("rule", "it " POD_NAME_RULE), log_num("times", (int64_t)times));
     return false;
 }
 
@@ -80,6 +77,7 @@ static int kube_take(struct manager *manager, const struct k8s_pod *pod)
 
     if (!kube_is_usable(manager, pod) || pod->is_over)
         return 0;
+    absent_drop(&manager->absent, pod->name);
     if (pod->is_unreadable)
         return picture_keep(&manager->picture, pod->name);
     seen = kube_seen(manager, pod, &texts);
@@ -90,6 +88,18 @@ void kube_doubt(struct manager *manager, enum list_doubt doubt)
 {
     manager->doubt = doubt;
     sync_put_off(manager);
+    manager->confirm_at_ms = manager->sync_due_ms;
+}
+
+/*
+ * Would it confirm what is in doubt before its time? A watch that breaks makes us list again at once, and the
+ * mistake is still there then. The next full sync asks for another list.
+ */
+static bool kube_is_early(const struct manager *manager, size_t count)
+{
+    bool confirms = manager->doubt == LIST_LOSES_CALLS || (manager->doubt == LIST_EMPTY && count == 0);
+
+    return confirms && clock_elapsed_ms() < manager->confirm_at_ms;
 }
 
 static void kube_listed(void *arg, const struct k8s_pod *pods, size_t count)
@@ -97,6 +107,8 @@ static void kube_listed(void *arg, const struct k8s_pod *pods, size_t count)
     struct manager *manager = arg;
     bool is_news = !manager->has_picture || manager->picture.count > 0;
 
+    if (kube_is_early(manager, count))
+        return;
     if (count == 0 && is_news && manager->doubt == LIST_BELIEVED) {
         /*
          * One empty list may be a mistake of somebody's, and would end all calls. The second one is asked for
@@ -144,6 +156,7 @@ static void kube_changed(void *arg, const struct k8s_pod *pod)
 
     if (!kube_is_usable(manager, pod))
         return;
+    absent_drop(&manager->absent, pod->name);
     if (manager->marks && pod->is_over)
         k8s_marks_forget(manager->marks, pod->name);
     else if (manager->marks)
@@ -206,23 +219,29 @@ static int kube_take_answer(struct manager *manager, const char *name, const str
 static void kube_found(void *arg, const char *name, int err, const struct k8s_pod *pod, const char *error)
 {
     struct manager *manager = arg;
-    const struct picture_pod *known = picture_find(&manager->picture, name);
+    size_t times;
 
-    if (known && (known->runs || known->is_kept))
-        return; /* it is back: what the watch has told since then counts */
-    if (err && err != -ENOENT)
-        log_warn("it is not known whether a pod with calls still exists: it gets no new one, its calls stay, "
-                 "and the next full sync asks again",
-                 log_str("pod", name), log_str("error", error));
-    else if (kube_take_answer(manager, name, pod) < 0)
+    if (err && err != -ENOENT) {
+        if (complaint_is_due(&manager->unanswered, 1, uv_now(manager->loop), KUBE_SAID_EVERY_MS, &times))
+            log_warn(
+                "it is not known whether a pod with calls still exists: it gets no new one, its calls stay, "
+                "and the next full sync asks again",
+                log_str("pod", name), log_str("error", error), log_num("times", (int64_t)times));
+    } else if (kube_take_answer(manager, name, pod) < 0) {
         log_error("no memory for a pod", log_str("pod", name));
+    }
     task_kick(&manager->sync);
 }
 
 void kube_ask(struct manager *manager, const char *name)
 {
+    const struct picture_pod *known;
+
     if (!manager->kube_pods)
         return; /* it is being stopped: whoever leads next asks */
+    known = picture_find(&manager->picture, name);
+    if (known && (known->runs || known->is_kept))
+        return; /* it is back, and the store will hear so */
     if (absent_ask(&manager->absent, name) < 0)
         log_error("no memory for a pod", log_str("pod", name)); /* the next full sync names it again */
 }

@@ -4,6 +4,7 @@
 #ifndef MANAGER_MANAGER_INTERNAL_H
 #define MANAGER_MANAGER_INTERNAL_H
 
+#include "base/complaint.h"
 #include "k8s/marks.h"
 #include "k8s/pods.h"
 #include "manager/absent.h"
@@ -51,10 +52,11 @@ struct manager {
     uint64_t marking_round;
     char marking_cursor[CALL_SID_MAX + 1];
     struct absent absent;
-    enum list_doubt doubt; /* about the last list */
-    bool is_confirmed;     /* the last list is the second one: it is believed */
-    size_t unusable; /* pods left out for their names, as often as they were told, that no line has told of */
-    uint64_t unusable_told_ms;
+    enum list_doubt doubt;       /* about the last list */
+    uint64_t confirm_at_ms;      /* elapsed; a list before that does not confirm it */
+    bool is_confirmed;           /* the last list is the second one: it is believed */
+    struct complaint unusable;   /* pods left out for their names, as often as they were told */
+    struct complaint unanswered; /* questions for absent pods */
 
     unsigned parts_left; /* to stop */
     void (*stopped)(void *arg);

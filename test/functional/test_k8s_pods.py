@@ -14,6 +14,7 @@ import time
 import kube
 import pytest
 from scripted_kube import PATIENCE, ScriptedKube, answer, half, status_object, stream
+from scripted_pods import not_found
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 BUILD = pathlib.Path(os.environ.get("BUILD_DIR", ROOT / "build"))
@@ -275,7 +276,8 @@ def test_a_pod_that_cannot_be_read_is_listed_by_its_name(follow):
 @pytest.mark.parametrize(
     "step, told",
     [
-        (status_object(404, "NotFound"), "absent"),
+        (not_found("a"), "absent"),
+        (status_object(404, "NotFound"), "unknown"),
         (answer(404, b"<html>no such page</html>"), "unknown"),
         (status_object(403, "Forbidden"), "unknown"),
         (status_object(503, "ServiceUnavailable"), "unknown"),

@@ -135,6 +135,36 @@ static void many_pods__are_asked_for_a_few_at_a_time_in_their_order(void **state
     assert_int_equal(question_count, 0);
 }
 
+static void a_pod_that_is_back__is_asked_for_anew_when_it_is_absent_again(void **state)
+{
+    struct absent *absent = *state;
+
+    absent_drop(absent, "a"); /* nobody has asked */
+    ask(state, "a");
+    absent_drop(absent, "a");
+    assert_int_equal(question_count, 0);
+    ask(state, "a");
+    assert_int_equal(question_count, 1);
+    answer(-ENOENT);
+    assert_string_equal(found, "a -2");
+}
+
+static void pods_that_are_back__make_room_for_those_that_wait(void **state)
+{
+    static const char *const names[] = {"a", "b", "c", "d", "e", "f", "g"};
+
+    for (size_t i = 0; i < ARRAY_LEN(names); i++)
+        ask(state, names[i]);
+    absent_drop(*state, "f"); /* has not been sent */
+    assert_int_equal(question_count, 4);
+    absent_drop(*state, "b");
+    assert_int_equal(question_count, 4);
+    for (size_t i = 0; i < 5; i++)
+        answer(0);
+    assert_string_equal(found, "a 0,c 0,d 0,e 0,g 0");
+    assert_int_equal(question_count, 0);
+}
+
 static void a_question_that_cannot_be_sent__is_told_and_the_next_can(void **state)
 {
     refusal = -EBUSY;
@@ -160,6 +190,8 @@ int main(void)
 #define TEST(name) cmocka_unit_test_setup_teardown(name, set_up, tear_down)
         TEST(each_pod__is_asked_for_once_at_a_time),
         TEST(many_pods__are_asked_for_a_few_at_a_time_in_their_order),
+        TEST(a_pod_that_is_back__is_asked_for_anew_when_it_is_absent_again),
+        TEST(pods_that_are_back__make_room_for_those_that_wait),
         TEST(a_question_that_cannot_be_sent__is_told_and_the_next_can),
         TEST(release__cuts_off_what_is_under_way_and_forgets_what_waits),
     };

@@ -116,3 +116,14 @@ def test_pods_of_a_list_that_is_in_doubt_keep_their_marks(marks, kube, start_rou
     wait_until(lambda: router.log_lines(MISTAKE), "it does not believe the list")
     wait_until(lambda: lists, "its marks are taken off when the list was meant")
     assert lists[0] >= before + 2, "a second list has confirmed the first one by then"
+
+
+def test_stopping_while_pods_are_asked_for_ends_no_call(kube, start_router):
+    router, calls = start_with_calls(kube, start_router, CALM, count=8)
+    kube.before_get = lambda exchange, name: scripted_kube.silence
+    for name in names(8):
+        kube.hide(name)
+    wait_until(lambda: len(kube.gets) >= 4, "the first of them are asked for")
+    assert router.stop() == 0
+    router = start_router({**CALM, **kube.where}, data_dir=router.data_dir)
+    assert all(has_call(router, call_sid) for call_sid in calls)

@@ -52,8 +52,8 @@ struct manager {
     uint64_t marking_round;
     char marking_cursor[CALL_SID_MAX + 1];
     struct absent absent;
+    uint64_t confirm_at_ms;      /* elapsed; a list before that does not confirm one that is in doubt */
     enum list_doubt doubt;       /* about the last list */
-    uint64_t confirm_at_ms;      /* elapsed; a list before that does not confirm it */
     bool is_confirmed;           /* the last list is the second one: it is believed */
     struct complaint unusable;   /* pods left out for their names, as often as they were told */
     struct complaint unanswered; /* questions for absent pods */

@@ -22,6 +22,9 @@ enum {
 
 static void marking_tell(struct manager *manager)
 {
+    /* A first list that is in doubt may be of pods that another router has marked. */
+    if (manager->full_syncs == 0)
+        return;
     LIST_FOR_EACH (link, &manager->picture.pods) {
         const struct picture_pod *pod = LIST_ENTRY(link, struct picture_pod, order);
 

@@ -21,10 +21,10 @@ NAMESPACE = "default"
 PATH = f"/api/v1/namespaces/{NAMESPACE}/pods"
 
 
-def pod_object(name, uid, restarts=0, started_at=None, **status):
+def pod_object(name, uid, restarts=0, started_at=None, annotations=None, **status):
     started = time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime(time.time() if started_at is None else started_at))
     return {
-        "metadata": {"name": name, "uid": uid},
+        "metadata": {"name": name, "uid": uid, "annotations": annotations or {}},
         "spec": {"containers": [{"name": "agent"}]},
         "status": {
             "phase": "Running",

@@ -6,8 +6,8 @@ import time
 import pytest
 import scripted_kube
 from conftest import wait_until
-from scripted_pods import ScriptedPods, not_found
-from test_kubernetes import MISTAKE, has_call, names, pod, take_all, wait_for_pods, wait_for_state
+from scripted_pods import PATH, ScriptedPods, not_found
+from test_kubernetes import MARKS, MISTAKE, has_call, names, pod, take_all, wait_for_pods, wait_for_state
 from test_kubernetes_rows import ENV
 
 CALM = {**ENV, "RECONCILE_INTERVAL": "1h"}
@@ -99,4 +99,31 @@ def test_questions_that_fail_are_said_once_and_not_for_each_pod_at_each_sync(kub
     wait_until(lambda: len(kube.gets) > 50, "each was asked for several times")
     (line,) = [line for line in router.log_lines() if line["msg"].startswith("it is not known whether a pod")]
     assert line["pod"] in names(8) and "not now" in line["error"]
+    assert all(has_call(router, call_sid) for call_sid in calls)
+
+
+@pytest.mark.parametrize("marks", ["true", "false"])
+def test_pods_of_a_list_that_is_in_doubt_keep_their_marks(marks, kube, start_router):
+    """It may be the list of another router's pods, which that one has marked for its calls."""
+    router, _ = start_with_calls(kube, start_router, CALM)
+    assert router.stop() == 0
+    kube.forget_silently(names(3))
+    kube.put("stranger", annotations={**MARKS, "smart-router/marks": "pod-deletion-cost,safe-to-evict,do-not-disrupt"})
+    before, lists = kube.lists, []
+    kube.on(f"{PATH}/stranger", lambda exchange: lists.append(kube.lists) or exchange.answer(200, {}), method="PATCH")
+    env = {**CALM, "MARK_BUSY_PODS": marks, "RECONCILE_INTERVAL": "20s", **kube.where}
+    router = start_router(env, data_dir=router.data_dir)
+    wait_until(lambda: router.log_lines(MISTAKE), "it does not believe the list")
+    wait_until(lambda: lists, "its marks are taken off when the list was meant")
+    assert lists[0] >= before + 2, "a second list has confirmed the first one by then"
+
+
+def test_stopping_while_pods_are_asked_for_ends_no_call(kube, start_router):
+    router, calls = start_with_calls(kube, start_router, CALM, count=8)
+    kube.before_get = lambda exchange, name: scripted_kube.silence
+    for name in names(8):
+        kube.hide(name)
+    wait_until(lambda: len(kube.gets) >= 4, "the first of them are asked for")
+    assert router.stop() == 0
+    router = start_router({**CALM, **kube.where}, data_dir=router.data_dir)
     assert all(has_call(router, call_sid) for call_sid in calls)

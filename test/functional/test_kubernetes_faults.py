@@ -9,7 +9,6 @@ import threading
 import time
 
 import kube
-import pytest
 import scripted_kube
 from conftest import wait_until
 from test_kubernetes import MARKS, MISTAKE, annotations, has_call, names, pods, release_all, take_all, wait_for_pods

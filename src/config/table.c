@@ -131,7 +131,8 @@ const struct setting config_table[] = {
      .help = "Where Kubernetes puts the token and the certificate of the service account."},
     {"MARK_BUSY_PODS", group_pods, SETTING_BOOL, FIELD(mark_busy_pods), .fallback = "true",
      .help = "Annotate Kubernetes pods while they carry calls, so that scaling down takes idle ones first. "
-             "Needs the right to patch pods; without it there is one warning."},
+             "Needs the right to patch pods; without it a warning says so. false: annotations of earlier "
+             "routers are taken off."},
 
     /* Voice agents */
     {"VOICE_AGENT_BASE_URL", group_agents, SETTING_URL, FIELD(voice_agent_base_url),

@@ -467,7 +467,9 @@ static void marks_drop_unlisted(struct k8s_marks *marks, struct list *list)
     LIST_FOR_EACH (link, list) {
         struct marks_pod *pod = LIST_ENTRY(link, struct marks_pod, link);
 
-        if (pod->list_number == marks->list_number)
+        /* One that waits to be relieved may only have lost its label: if it is gone, the patch finds nothing.
+         */
+        if (pod->list_number == marks->list_number || pod->list == &marks->to_relieve)
             continue;
         /* One with a call may be younger than the list: it is kept until it shows up or the call ends. */
         marks_cut(pod);

@@ -44,7 +44,10 @@ void k8s_marks_known(struct k8s_marks *marks, const char *pod, const char *uid, 
 /* The pod is gone. */
 void k8s_marks_forget(struct k8s_marks *marks, const char *pod);
 
-/* Around the k8s_marks_known() of all pods of a full list: those that were not among them are gone. */
+/*
+ * Around the k8s_marks_known() of all pods of a full list: those that were not among them are gone. One that
+ * is to be relieved is tried all the same, because it may only have lost its label.
+ */
 void k8s_marks_list_begin(struct k8s_marks *marks);
 void k8s_marks_list_end(struct k8s_marks *marks);
 

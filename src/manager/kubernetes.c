@@ -180,6 +180,22 @@ static bool kube_is_same(const char *incarnation, const struct k8s_pod *pod)
     return strncmp(incarnation, pod->uid, uid_len) == 0 && incarnation[uid_len] == ':';
 }
 
+/*
+ * A pod that lives on without its label is shown to nobody who could take our marks off later, and they would
+ * keep its node from being used for anything else.
+ */
+static void kube_unmark(struct manager *manager, const struct k8s_pod *pod)
+{
+    if (!manager->marks)
+        return;
+    if (pod->is_terminating) {
+        k8s_marks_forget(manager->marks, pod->name);
+        return;
+    }
+    k8s_marks_known(manager->marks, pod->name, pod->uid, pod->mark);
+    k8s_marks_want(manager->marks, pod->name, false);
+}
+
 /* Deleted, or without the label that makes it one of ours. */
 static void kube_gone(void *arg, const struct k8s_pod *pod)
 {
@@ -189,8 +205,7 @@ static void kube_gone(void *arg, const struct k8s_pod *pod)
     /* The one that is gone may have a successor of the same name already. */
     if (!known || (known->incarnation && !kube_is_same(known->incarnation, pod)))
         return;
-    if (manager->marks)
-        k8s_marks_forget(manager->marks, pod->name);
+    kube_unmark(manager, pod);
     picture_absent(&manager->picture, pod->name);
     task_kick(&manager->sync);
 }

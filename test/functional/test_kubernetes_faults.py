@@ -79,8 +79,12 @@ def test_marks_are_taken_off_where_they_are_no_longer_wanted(namespace, start_in
     namespace.create_pods(names(3))
     router = start_in(namespace, MARKING)
     wait_for_pods(router, names(3))
-    busy = router.allocate("CA1")["pod_name"]
-    wait_until(lambda: is_marked(namespace, busy), "it is marked")
+    busy, unlabelled = (router.allocate(call_sid)["pod_name"] for call_sid in ("CA1", "CA2"))
+    wait_until(lambda: is_marked(namespace, busy) and is_marked(namespace, unlabelled), "they are marked")
+    # Nobody would take them off later: the router does not see this pod any more.
+    namespace.label_pod(unlabelled, app=None)
+    wait_until(lambda: annotations(namespace, unlabelled) == {}, "the marks go with the label")
+    assert has_call(router, "CA2") and is_marked(namespace, busy)
     namespace.api.patch(namespace.path(f"pods/{busy}"), {"metadata": {"annotations": {"mine": "stays"}}})
     assert router.stop() == 0
 

@@ -120,7 +120,7 @@ def site(namespace, redis_server, start_in):
 
 
 def has_pods(router, count):
-    wait_until(lambda: router.get("/api/v1/pods?limit=1").json()["total"] == count, f"there are {count} pods")
+    wait_until(lambda: router.get("/api/v1/pods?limit=1").json().get("total") == count, f"there are {count} pods")
 
 
 def test_one_leads_and_when_it_goes_another_does(site, tell):

@@ -794,7 +794,7 @@ def test_wait_for_no_replica_only_answers(start_redis, connect):
 def test_wait_until_a_replica_has_it(start_redis, connect):
     server = start_redis(repl_diskless_sync_delay=0)
     replica = replica_of(start_redis, server)
-    link = connect(server.url, wait=1)
+    link = connect(server.url, timeout_ms=30000, wait=1)
     for i in range(20):
         # The first one has to load its script: the wait counts for the call, not for the NOSCRIPT.
         put, wait = link.start("call", "put", f"key-{i}", "1"), link.start("wait")

@@ -60,6 +60,11 @@ class Group:
         client.config_set("requirepass", "replicas do not know it")
         client.client_kill_filter(_type="slave")
 
+    def stay(self):
+        """No other failover from now on, however slow the machine is."""
+        for sentinel in self.sentinels:
+            sentinel.client().execute_command("SENTINEL", "SET", "mymaster", "down-after-milliseconds", "600000")
+
     def promoted(self):
         try:
             return any(client.info("replication")["role"] == "master" for client in self.clients)

@@ -100,21 +100,21 @@ static void get__that_is_refused_says_nothing_about_the_pod(void **state UNUSED)
 {
     static const struct {
         int status;
-        const char *body;
         int err;
+        const char *body;
     } cases[] = {
-        {401, "{\"reason\":\"Unauthorized\",\"message\":\"who are you\"}", -EACCES},
-        {403, "{\"reason\":\"Forbidden\",\"message\":\"you may not\"}", -EACCES},
-        {404, "<html>404 page not found</html>", -EPROTO},
-        {404, "", -EPROTO},
-        {404, "{\"reason\":\"NotFound\",\"message\":\"what is this path\",\"details\":{}}", -EPROTO},
-        {404, "{\"reason\":\"NotFound\",\"details\":{\"name\":\"voice\",\"kind\":\"namespaces\"}}", -EPROTO},
-        {404, "{\"reason\":\"NotFound\",\"details\":{\"name\":\"agent-1\",\"kind\":\"pods\"}}", -EPROTO},
-        {404, "{\"reason\":\"NotFound\",\"details\":{\"name\":7,\"kind\":[]}}", -EPROTO},
-        {429, "{\"reason\":\"TooManyRequests\"}", -EAGAIN},
-        {500, "", -EAGAIN},
-        {503, "", -EAGAIN},
-        {302, "", -EPROTO},
+        {401, -EACCES, "{\"reason\":\"Unauthorized\",\"message\":\"who are you\"}"},
+        {403, -EACCES, "{\"reason\":\"Forbidden\",\"message\":\"you may not\"}"},
+        {404, -EPROTO, "<html>404 page not found</html>"},
+        {404, -EPROTO, ""},
+        {404, -EPROTO, "{\"reason\":\"NotFound\",\"message\":\"what is this path\",\"details\":{}}"},
+        {404, -EPROTO, "{\"reason\":\"NotFound\",\"details\":{\"name\":\"voice\",\"kind\":\"namespaces\"}}"},
+        {404, -EPROTO, "{\"reason\":\"NotFound\",\"details\":{\"name\":\"agent-1\",\"kind\":\"pods\"}}"},
+        {404, -EPROTO, "{\"reason\":\"NotFound\",\"details\":{\"name\":7,\"kind\":[]}}"},
+        {429, -EAGAIN, "{\"reason\":\"TooManyRequests\"}"},
+        {500, -EAGAIN, ""},
+        {503, -EAGAIN, ""},
+        {302, -EPROTO, ""},
     };
 
     for (size_t i = 0; i < ARRAY_LEN(cases); i++) {

@@ -198,6 +198,19 @@ def recreated(site):
     site.namespace.replace_pod(POD)
 
 
+@row("another pod takes its name and does not start", GONE, NO_POD, ELSEWHERE)
+def recreated_and_pending(site):
+    site.namespace.replace_pod(POD, ready=None)
+
+
+@row("another pod takes its name and does not start, which the router learns later", GONE, NO_POD, ELSEWHERE)
+def had_been_recreated_and_is_pending(site):
+    site.line.cut()
+    site.wait_for_log("the pods cannot be followed")
+    site.namespace.replace_pod(POD, ready=None)
+    site.line.mend()
+
+
 @row("another pod had taken its name before the call came, which the router learns later", GOES_ON, "busy", ELSEWHERE)
 def had_been_recreated(site):
     site.release()

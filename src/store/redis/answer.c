@@ -238,13 +238,18 @@ const char *answer_address(struct answer *answer)
     return copy ? copy : "";
 }
 
-void answer_call(struct answer *answer, struct call_info *call)
+void answer_call_record(struct answer *answer, struct call_info *call)
 {
     call->pod = answer_text(answer);
     call->pool = answer_text(answer);
     call->merchant_id = answer_text(answer);
     call->provider = answer_text(answer);
     call->allocated_at_ms = answer_seconds(answer);
+}
+
+void answer_call(struct answer *answer, struct call_info *call)
+{
+    answer_call_record(answer, call);
     call->expires_at_ms = answer_u64(answer);
     call->address = answer_address(answer);
 }

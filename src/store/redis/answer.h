@@ -62,7 +62,10 @@ int pod_record_source(const struct pod_record *record, enum pod_source *ret_sour
 /* The address in the record that comes next; "" if the pod is gone. */
 const char *answer_address(struct answer *answer);
 
-/* Where a call is, as every script says it: all but its name, from the pod to the address. */
+/* What the record of a call says, as every script tells it: from the pod to when it was allocated. */
+void answer_call_record(struct answer *answer, struct call_info *call);
+
+/* Where a call is: all but its name, from the pod to the address. */
 void answer_call(struct answer *answer, struct call_info *call);
 
 #endif

@@ -219,11 +219,7 @@ static int read_released(struct operation *operation, struct answer *answer, con
     const char *tier;
 
     call->call_sid = arena_strdup(operation->arena, call_sid);
-    call->pod = answer_text(answer);
-    call->pool = answer_text(answer);
-    call->merchant_id = answer_text(answer);
-    call->provider = answer_text(answer);
-    call->allocated_at_ms = answer_seconds(answer);
+    answer_call_record(answer, call);
     call->address = answer_address(answer);
     tier = answer_text(answer);
     result->release.released_to = tier[0] ? pool_label(operation->arena, tier) : "";

@@ -154,6 +154,7 @@ static void api_allocate_stored(struct api_task *task, const struct result *resu
     case OUTCOME_NOT_FOUND:
     case OUTCOME_INVALID:
     case OUTCOME_CONFLICT:
+    case OUTCOME_FORBIDDEN:
         api_refuse_outcome(task->request, result, "not found");
         break;
     }

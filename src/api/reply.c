@@ -76,6 +76,8 @@ static int outcome_status(const struct result *result)
         return 400;
     case OUTCOME_CONFLICT:
         return 409;
+    case OUTCOME_FORBIDDEN:
+        return 403;
     case OUTCOME_NOT_FOUND:
     case OUTCOME_OK:
     case OUTCOME_NO_PODS:

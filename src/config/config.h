@@ -36,13 +36,17 @@ struct settings {
     /* HTTP */
     uint16_t http_port;
     uint16_t metrics_port;
-    uint16_t tls_port; /* of the group Security */
+    uint16_t tls_port;        /* of the group Security */
+    const char *http_bind;    /* "": all addresses */
+    const char *metrics_bind; /* "": as http_bind */
+    const char *tls_bind;     /* the same; of the group Security */
     uint64_t http_read_timeout_ms;
     uint64_t http_write_timeout_ms;
     uint64_t http_idle_timeout_ms;
     uint64_t http_shutdown_timeout_ms;
     uint64_t shutdown_delay_ms;
     uint64_t max_connections;
+    uint64_t max_connections_per_client; /* 0: no limit */
     /* Store */
     const char *data_dir;
     int log_fsync; /* enum config_fsync */
@@ -73,6 +77,7 @@ struct settings {
     const char *service_account_dir;
     const char *pod_name;
     uint64_t heartbeat_ttl_ms;
+    const char *pod_address_allow;
     /* Voice agents */
     const char *voice_agent_base_url; /* without a slash at its end */
     uint16_t voice_agent_port;
@@ -86,6 +91,7 @@ struct settings {
     uint64_t gateway_connect_timeout_ms;
     uint64_t gateway_drain_timeout_ms; /* counts only if it is set: config_is_set */
     uint64_t gateway_max;
+    uint64_t gateway_streams_per_call;
     /* Tiers */
     const char *tier_config;
     uint64_t tier_refresh_interval_ms;
@@ -108,6 +114,7 @@ struct settings {
     const char *tls_cert_file;
     const char *tls_key_file;
     const char *api_key;
+    const char *api_keys; /* a line for each */
     const char *twilio_auth_token;
     const char *plivo_auth_token;
     const char *exotel_token;

@@ -29,6 +29,10 @@ const struct setting config_table[] = {
      .help = "Where the API listens. 0 picks a free port and logs it."},
     {"METRICS_PORT", group_http, SETTING_PORT, FIELD(metrics_port), .fallback = "9090", LIMITS(0, 65535),
      .help = "Where only /metrics and the health routes listen. 0 picks a free port and logs it."},
+    {"HTTP_BIND", group_http, SETTING_STRING, FIELD(http_bind), .fallback = "", LIMITS(0, 45),
+     .help = "The one address at which the API listens: `127.0.0.1`, `10.0.0.5`, `::1`. Unset: all of them."},
+    {"METRICS_BIND", group_http, SETTING_STRING, FIELD(metrics_bind), .fallback = "", LIMITS(0, 45),
+     .help = "The same for METRICS_PORT. Unset: HTTP_BIND."},
     {"HTTP_READ_TIMEOUT", group_http, SETTING_DURATION, FIELD(http_read_timeout_ms), .fallback = "5s",
      LIMITS(10 * MS, HOUR),
      .help = "How long a client may take for its header, and again for its body; then 408."},
@@ -47,7 +51,13 @@ const struct setting config_table[] = {
     {"MAX_CONNECTIONS", group_http, SETTING_UINT, FIELD(max_connections), .fallback = "10000",
      LIMITS(1, 1000000),
      .help =
-         "Connections open at once; more get 503 and are closed, but /health and /ready are still answered."},
+         "Connections open at once. At the limit the connection that has been idle longest is closed for a "
+         "new one. If none is idle a new one gets 503, but /health and /ready are still answered."},
+    {"MAX_CONNECTIONS_PER_CLIENT", group_http, SETTING_UINT, FIELD(max_connections_per_client),
+     .fallback = "0", LIMITS(0, 1000000),
+     .help =
+         "Connections open at once from one address (one /64) that is not in TRUSTED_PROXIES. 0: no limit, "
+         "because a load balancer is one address, too."},
 
     /* Store */
     {"DATA_DIR", group_store, SETTING_STRING, FIELD(data_dir), .fallback = "./data", LIMITS(1, 4000),
@@ -105,6 +115,11 @@ const struct setting config_table[] = {
     {"HEARTBEAT_TTL", group_pods, SETTING_DURATION, FIELD(heartbeat_ttl_ms), .fallback = "90s",
      LIMITS(100 * MS, DAY),
      .help = "A pod that registered itself and does not heartbeat for this long is gone."},
+    {"POD_ADDRESS_ALLOW", group_pods, SETTING_STRING, FIELD(pod_address_allow), .fallback = "",
+     LIMITS(0, 8 * 1024),
+     .help = "Where pods that register themselves may be: addresses and blocks, as `10.0.0.0/8,fd00::/8`. "
+             "Checked after a name was resolved. Unset: everywhere but link-local, unspecified and multicast "
+             "addresses, and loopback unless the registration itself came from there."},
     {"POD_NAME", group_pods, SETTING_STRING, FIELD(pod_name), .fallback = "smart-router-local",
      LIMITS(1, 253), .help = "This router's own name, as the status shows it."},
     {"NAMESPACE", group_pods, SETTING_STRING, FIELD(namespace_name), .fallback = "default", LIMITS(1, 63),
@@ -176,6 +191,8 @@ const struct setting config_table[] = {
          "on the same Redis, else 0."},
     {"GATEWAY_MAX", group_gateway, SETTING_UINT, FIELD(gateway_max), .fallback = "10000", LIMITS(1, 1000000),
      .help = "Gateway connections open at once; more get 503. Each takes two file descriptors."},
+    {"GATEWAY_STREAMS_PER_CALL", group_gateway, SETTING_UINT, FIELD(gateway_streams_per_call),
+     .fallback = "2", LIMITS(1, 1000), .help = "Gateway connections of one call open at once; more get 429."},
 
     /* Tiers */
     {"TIER_CONFIG", group_tiers, SETTING_JSON, FIELD(tier_config), .fallback = "", LIMITS(0, 60 * 1024),
@@ -228,12 +245,19 @@ const struct setting config_table[] = {
      .help = "Its private key, in PEM form and not encrypted; read again on SIGHUP."},
     {"TLS_PORT", group_security, SETTING_PORT, FIELD(tls_port), .fallback = "8443", LIMITS(0, 65535),
      .help = "Where API and gateway listen with TLS, beside HTTP_PORT. 0 picks a free port and logs it."},
+    {"TLS_BIND", group_security, SETTING_STRING, FIELD(tls_bind), .fallback = "", LIMITS(0, 45),
+     .help = "The one address at which TLS_PORT listens. Unset: HTTP_BIND."},
     {"API_KEY", group_security, SETTING_STRING, .is_secret = true, FIELD(api_key), .fallback = "",
      LIMITS(0, 16 * 1025),
      .help =
          "What clients of /api/v1 must send as `Authorization: Bearer`, but for the health routes and the "
          "webhooks of providers. Several keys are separated by commas: up to 16 of 1 to 1024 printable "
-         "ASCII characters. Unset: anybody may use the API."},
+         "ASCII characters. Each has all rights. Unset, and without API_KEYS: anybody may use the API."},
+    {"API_KEYS", group_security, SETTING_STRING, .is_secret = true, FIELD(api_keys), .fallback = "",
+     LIMITS(0, 64 * 1024),
+     .help = "Keys with names and roles, best in a file (API_KEYS_FILE): one per line, `name role secret`. "
+             "Roles: admin, call, agent or agent=voice-agent-*, metrics, read; SECURITY.md says what each "
+             "may do. Lines that begin with # do not count."},
     {"TWILIO_AUTH_TOKEN", group_security, SETTING_STRING, .is_secret = true, FIELD(twilio_auth_token),
      .fallback = "", LIMITS(0, 16 * 1025),
      .help =

@@ -125,7 +125,8 @@ struct command {
         struct {
             const char *call_sid;
             const char *merchant_id; /* "" if none */
-            const char *provider;    /* "" if none */
+            const char *provider;    /* whose call it is; "": nobody's but the API's */
+            bool is_webhook;         /* of that provider: another one's call is OUTCOME_FORBIDDEN */
             const char *prefer;      /* for replays: take this pod if it is as good as any; else NULL */
             uint64_t attempt;        /* names this request, for undo; 0: the store gives it a number */
         } allocate;
@@ -140,7 +141,11 @@ struct command {
         } undo;
         struct {
             const char *call_sid;
-            const char *pod; /* NULL: any. A call that is on another one by now is not found. */
+            /* A pod, or a pattern (see name_fits_pod). NULL: any. A call that is on another one by now is not
+             * found. */
+            const char *pod;
+            /* The provider whose webhook asks: another one's call is OUTCOME_FORBIDDEN. NULL: no webhook. */
+            const char *provider;
             enum call_over why;
         } release;
         /*
@@ -178,6 +183,11 @@ struct command {
              * adopted there, if there is room. NULL: lost calls are unknown.
              */
             const char *const *pods;
+            /* With pods: whose calls they are, as for allocate; "": not known. A store that has lost it
+             * learns it again. */
+            const char *const *providers;
+            /* Without a carrier: calls on pods that do not fit this pattern are conflicts. NULL: none are. */
+            const char *pattern;
         } renew;
         /* A process says that it is alive, or, as its last word, that it carries nothing any more. */
         struct {
@@ -268,10 +278,13 @@ const char *command_fault(const struct command *command, const struct tier_confi
 enum outcome {
     OUTCOME_OK,
     OUTCOME_NOT_FOUND,
-    OUTCOME_NO_PODS,  /* allocate, move_call: the refusal in the result says why */
-    OUTCOME_INVALID,  /* result.error says what is wrong; nothing was changed */
-    OUTCOME_CONFLICT, /* result.error says with what; nothing was changed */
+    OUTCOME_NO_PODS,   /* allocate, move_call: the refusal in the result says why */
+    OUTCOME_INVALID,   /* result.error says what is wrong; nothing was changed */
+    OUTCOME_CONFLICT,  /* result.error says with what; nothing was changed */
+    OUTCOME_FORBIDDEN, /* the call is another provider's, or the API's; nothing was changed, or is shown */
 };
+
+enum { OUTCOMES = OUTCOME_FORBIDDEN + 1 }; /* how many there are */
 
 /* Why a call ended without being released. */
 enum call_end {
@@ -313,7 +326,7 @@ struct call_info {
     const char *address; /* the pod's */
     const char *pool;    /* "pool:gold", "merchant:9shines" */
     const char *merchant_id;
-    const char *provider;
+    const char *provider; /* whose call it is: see allocate */
     uint64_t allocated_at_ms;
     uint64_t expires_at_ms;
 };

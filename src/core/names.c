@@ -70,6 +70,27 @@ bool name_is_pod(const char *text, size_t len)
     return len != strlen("metadata") || memcmp(text, "metadata", len) != 0;
 }
 
+bool name_is_pod_pattern(const char *text, size_t len)
+{
+    char name[POD_NAME_MAX + 1];
+
+    if (len < 1 || len > POD_NAME_MAX || text[len - 1] != '*')
+        return name_is_pod(text, len);
+    /* Whatever may begin a name can be made one. */
+    memcpy(name, text, len);
+    name[len - 1] = 'x';
+    return name_is_pod(name, len);
+}
+
+bool name_fits_pod(const char *pattern, const char *pod)
+{
+    size_t len = strlen(pattern);
+
+    if (len > 0 && pattern[len - 1] == '*')
+        return strncmp(pattern, pod, len - 1) == 0;
+    return strcmp(pattern, pod) == 0;
+}
+
 /* Nothing that needs escaping in JSON, either. */
 static bool all_plain(const char *text, size_t len)
 {

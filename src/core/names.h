@@ -33,6 +33,13 @@ bool name_is_merchant_id(const char *text, size_t len);
     "\"metadata\", which is reserved"
 bool name_is_pod(const char *text, size_t len);
 
+/* A pod's name, or the beginning of one with a * behind it, or only that. */
+#define POD_PATTERN_RULE "must be a pod's name, or the beginning of one with a * behind it: \"voice-agent-*\""
+bool name_is_pod_pattern(const char *text, size_t len);
+
+/* Does the pod belong to that pattern? */
+bool name_fits_pod(const char *pattern, const char *pod);
+
 /* 1 to 63 characters of A-Z a-z 0-9 . _ - */
 bool name_is_tier(const char *text, size_t len);
 

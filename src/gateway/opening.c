@@ -351,6 +351,7 @@ static void opening_moved(void *arg, int err, const struct result *result)
     case OUTCOME_NOT_FOUND:
     case OUTCOME_INVALID:
     case OUTCOME_CONFLICT:
+    case OUTCOME_FORBIDDEN:
         opening_refuse(opening, 409, REFUSED_NO_CALL, "the call has ended");
         break;
     }

@@ -66,7 +66,7 @@ struct replay {
     char sid_names[SIDS][16];
     char pod_names[PODS][24];
     struct strbuf history; /* the last commands, to be shown when something differs */
-    uint64_t outcomes[COMMAND_TYPES][OUTCOME_CONFLICT + 1];
+    uint64_t outcomes[COMMAND_TYPES][OUTCOMES];
     uint64_t ended[CALL_END_UNMENTIONED + 1];
     uint64_t moved;                       /* calls, to another pod */
     uint64_t aligned;                     /* pods of a removed tier that joined another one in Redis */

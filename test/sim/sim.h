@@ -56,7 +56,7 @@ struct shadow_pod {
 
 /* What a run must have seen; see nothing_was_left_out(). */
 struct sim_counts {
-    uint64_t outcomes[COMMAND_TYPES][OUTCOME_CONFLICT + 1];
+    uint64_t outcomes[COMMAND_TYPES][OUTCOMES];
     uint64_t ended[4];
     uint64_t moved;
     uint64_t restarts;

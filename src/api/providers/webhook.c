@@ -74,6 +74,7 @@ static void api_webhook_stored(struct api_task *task, const struct result *resul
     case OUTCOME_NOT_FOUND:
     case OUTCOME_INVALID:
     case OUTCOME_CONFLICT:
+    case OUTCOME_FORBIDDEN:
         webhook_refuse(allocation, result->error ? result->error : "not found");
         break;
     }

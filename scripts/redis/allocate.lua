@@ -2,11 +2,13 @@
 --
 -- ARGV: 4 lease in ms, 5 and 6 how long the keys of a lease and of a record live in ms, 7 what a merchant's
 -- configuration is resolved with (JSON), 8 number of texts of the default chain, 9… these, as pairs of tier and MAX;
--- then four texts for each call: call_sid, merchant_id, provider, the attempt (see lib/attempts.lua).
+-- then five texts for each call: call_sid, merchant_id, provider, the attempt (see lib/attempts.lua), '1' if a webhook of
+-- that provider asks.
 --
 -- Answers, for each call, an error or
 -- {0 new, pod, pool, allocated_at, expiry, pod's record, unreadable},
 -- {1 existing, pod, pool, merchant, provider, allocated_at, expiry, pod's record, 0} or
+-- {3} if a webhook asks for a call that is not its provider's, or
 -- {2, unreadable, missing pool or '', server's time, number of steps; for each step: tier, pods, draining, suspended}.
 -- Behind each, five texts if a former call of that name was found to have ended.
 --
@@ -21,7 +23,7 @@ local CHAIN_END = 8 + ARGV[8]
 local EXPIRY = string.format('%.0f', now + ARGV[4])
 local out_counts -- what the pods held out are doing: looked at by the first refusal, for all of them
 
-local function allocate(call_sid, merchant, provider, attempt)
+local function allocate(call_sid, merchant, provider, attempt, is_webhook)
   local call_key = P .. 'call:' .. call_sid
   local lost
   if rc('HGET', call_key, 'pod_name') then
@@ -29,6 +31,9 @@ local function allocate(call_sid, merchant, provider, attempt)
     -- include attempts
     local known, answer = call_record(call_sid)
     answer, lost = existing(known)
+    if answer and is_webhook == '1' and call_is_of_others(known, provider) then
+      return {3}
+    end
     if answer then
       rc('HSET', call_key, 'attempts', attempts_with(rc('HGET', call_key, 'attempts'), attempt))
       if tonumber(answer[7]) <= now then
@@ -78,4 +83,4 @@ local function allocate(call_sid, merchant, provider, attempt)
   return answer
 end
 
-return each(CHAIN_END + 1, 4, allocate)
+return each(CHAIN_END + 1, 5, allocate)

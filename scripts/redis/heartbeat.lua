@@ -34,7 +34,7 @@ for i = first, #ARGV do
   elseif owner then
     answer[at] = call_keep(call_sid, pod, info, record, lost, lease_ms, record_ms)
   else
-    answer[at] = call_adopt(call_sid, pod, info, lease_ms, record_ms)
+    answer[at] = call_adopt(call_sid, '', pod, info, lease_ms, record_ms)
     is_changed = is_changed or answer[at] == 'a'
   end
 end

@@ -57,6 +57,9 @@ for i = first, last, 2 do
     call_new(call_sid, pod, label, max, tonumber(ARGV[4]), tonumber(ARGV[5]))
     rc('HSET', P .. 'call:' .. call_sid, 'merchant_id', merchant, 'provider', provider, 'allocated_at', since,
       'placed_at', time[1])
+    if not known[4] then
+      rc('HDEL', P .. 'call:' .. call_sid, 'provider') -- see lib/owner.lua
+    end
     for k, field in ipairs(FIELDS) do
       if kept[k] then
         rc('HSET', P .. 'call:' .. call_sid, field, kept[k])

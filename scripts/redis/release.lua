@@ -1,7 +1,8 @@
 -- Ends calls and gives their pods back to the pools that the pods belong to now.
 --
--- ARGV: 4 how many texts there are for each, 1 or 3; 5… these: call_sid, the pod that it must be on or '', how it ends if it
--- is not just 'released' (see lib/ended.lua). Answers, for each, an error, {0} if there is no such call, or
+-- ARGV: 4 how many texts there are for each, 1 or 4; 5… these: call_sid, the pod that it must be on, or a pattern, or '', how
+-- it ends if it is not just 'released' (see lib/ended.lua), the provider whose webhook asks or ''. Answers, for each, an error,
+-- {0} if there is no such call, {2} if it is not that provider's, or
 -- {1, pod, pool it came from, merchant, provider, allocated_at, pod's record or '', tier now or '', was draining}.
 --
 -- Written out for the common cases, a pod of an exclusive or shared tier that may take calls; the others go by the
@@ -15,13 +16,23 @@ local READY = '{"ready":true,"terminating":false,"held_until":0,"tier":"'
 
 local SIZE = tonumber(ARGV[4])
 
-local function release(call_sid, on_pod, why)
+local function release(call_sid, on_pod, why, provider)
   local call_key = P .. 'call:' .. call_sid
   local record = rc('HMGET', call_key, 'pod_name', 'source_pool', 'merchant_id', 'provider', 'allocated_at',
     'renewed')
   local pod = record[1]
-  if not pod or (SIZE == 3 and on_pod ~= '' and on_pod ~= pod) then
+  if not pod then
     return {0}
+  end
+  if SIZE == 4 then
+    -- include fits
+    -- include owner
+    if on_pod ~= '' and not pod_fits(on_pod, pod) then
+      return {0}
+    end
+    if provider ~= '' and call_is_of_others(record, provider) then
+      return {2}
+    end
   end
   local carriers = record[6] and rc('HGET', call_key, 'carriers')
   local info = rc('HGET', P .. 'pods', pod)
@@ -69,7 +80,7 @@ local function release(call_sid, on_pod, why)
       rc(type(listed) == 'table' and 'SADD' or 'SREM', P .. 'pods:out', pod)
       if record[6] then
         -- include ended
-        call_over(call_sid, SIZE == 3 and why or 'released', carriers)
+        call_over(call_sid, SIZE == 4 and why or 'released', carriers)
       end
       answer[8] = tier
       return answer
@@ -78,7 +89,7 @@ local function release(call_sid, on_pod, why)
   -- include finish
   -- include ended
   if record[6] then
-    call_over(call_sid, SIZE == 3 and why or 'released', '') -- its carriers are told when it is dropped
+    call_over(call_sid, SIZE == 4 and why or 'released', '') -- its carriers are told when it is dropped
   end
   return call_finish(call_sid, record)
 end

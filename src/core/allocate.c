@@ -73,6 +73,10 @@ int core_allocate(struct core *core, const struct command *command, struct arena
 
     result->allocate.attempt = command->allocate.attempt;
     call = call_find(core, call_sid);
+    if (call && command->allocate.is_webhook && call_is_of_others(call, command->allocate.provider)) {
+        call_forbid(result);
+        return 0;
+    }
     if (call) {
         result->allocate.was_existing = true;
         attempts_add(&call->attempts, command->allocate.attempt);
@@ -131,8 +135,12 @@ int core_release(struct core *core, const struct command *command, struct arena 
     struct call *call = call_find(core, command->release.call_sid);
     const char *pod = command->release.pod;
 
-    if (call && pod && strcmp(call->pod->name, pod) != 0)
+    if (call && pod && !name_fits_pod(pod, call->pod->name))
         call = NULL;
+    if (call && command->release.provider && call_is_of_others(call, command->release.provider)) {
+        call_forbid(result);
+        return 0;
+    }
     return release_call(core, call, command->release.why, arena, result);
 }
 

@@ -60,13 +60,15 @@ int call_new(struct core *core, const char *call_sid, const char *merchant_id, c
     size_t sid_len = strlen(call_sid);
     size_t merchant_len = strlen(merchant_id);
     size_t provider_len = strlen(provider);
+    /* One that is not known may be learnt: see call_learn_provider. */
+    size_t provider_room = provider_len > 0 ? provider_len : PROVIDER_MAX;
     struct call *call;
     char *text;
     int rc = calls_reserve(core);
 
     if (rc)
         return rc;
-    call = malloc(sizeof(*call) + sid_len + merchant_len + provider_len + 3);
+    call = malloc(sizeof(*call) + sid_len + merchant_len + provider_room + 3);
     if (!call)
         return -ENOMEM;
     *call = (struct call){
@@ -199,7 +201,31 @@ void call_revive(struct core *core, struct call *call)
     call_report(core, call);
 }
 
-int call_adopt(struct core *core, const char *call_sid, struct pod *pod, struct call **ret_call)
+bool call_is_of_others(const struct call *call, const char *provider)
+{
+    return strcmp(call->provider, provider) != 0;
+}
+
+void call_forbid(struct result *result)
+{
+    result->outcome = OUTCOME_FORBIDDEN;
+    result->error = "the call is not this provider's";
+}
+
+void call_learn_provider(struct core *core, struct call *call, const char *provider)
+{
+    size_t len = strlen(provider);
+
+    if (call->provider[0] || len == 0 || len > PROVIDER_MAX)
+        return;
+    memcpy(call->provider, provider, len + 1); /* call_new has left room */
+    /* Told anew, as for a move. */
+    core_report(core, &(struct record){.type = RECORD_CALL_GONE, .call = {.call_sid = call->call_sid}});
+    call_report(core, call);
+}
+
+int call_adopt(struct core *core, const char *call_sid, const char *provider, struct pod *pod,
+               struct call **ret_call)
 {
     struct call *call;
     int rc;
@@ -208,7 +234,7 @@ int call_adopt(struct core *core, const char *call_sid, struct pod *pod, struct 
         return -EALREADY;
     if (pod->load >= pod->pool->spec.max_concurrent)
         return -EAGAIN;
-    rc = call_new(core, call_sid, "", "", pod, pod->pool, core->now_ms,
+    rc = call_new(core, call_sid, "", provider, pod, pod->pool, core->now_ms,
                   core->now_ms + core->settings.lease_ttl_ms, &call);
     if (rc)
         return rc;

@@ -20,6 +20,19 @@ static bool carrier_is_valid(const char *carrier)
     return len > 0 && len <= CARRIER_MAX && strspn(carrier, allowed) == len;
 }
 
+static const char *renew_fault(const struct command *command)
+{
+    if (!sids_are_valid(command->renew.call_sids, command->renew.count))
+        return "call_sids are not valid";
+    for (size_t i = 0; command->renew.providers && i < command->renew.count; i++) {
+        const char *provider = command->renew.providers[i];
+
+        if (provider[0] && !name_is_provider(provider, strlen(provider)))
+            return "provider is not valid";
+    }
+    return NULL;
+}
+
 static const char *allocate_fault(const struct command *command)
 {
     const char *call_sid = command->allocate.call_sid;
@@ -67,8 +80,7 @@ const char *command_fault(const struct command *command, const struct tier_confi
     case COMMAND_ALLOCATE:
         return allocate_fault(command);
     case COMMAND_RENEW:
-        return sids_are_valid(command->renew.call_sids, command->renew.count) ? NULL
-                                                                              : "call_sids are not valid";
+        return renew_fault(command);
     case COMMAND_PRESENT:
         return carrier_is_valid(command->present.carrier) ? NULL : "carrier is not valid";
     case COMMAND_HEARTBEAT:

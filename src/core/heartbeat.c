@@ -6,6 +6,8 @@ static struct name_array *renew_one(struct core *core, const struct command *com
 {
     const char *call_sid = command->renew.call_sids[at];
     const char *on_pod = command->renew.pods ? command->renew.pods[at] : NULL;
+    const char *provider = command->renew.providers ? command->renew.providers[at] : "";
+    const char *pattern = command->renew.pattern;
     struct call *call = call_find(core, call_sid);
     struct name_array *list = &result->renew.renewed;
     struct pod *pod;
@@ -16,7 +18,7 @@ static struct name_array *renew_one(struct core *core, const struct command *com
         if (!pod)
             return overs_has(&core->overs, call_sid, core->now_ms) ? &result->renew.over
                                                                    : &result->renew.unknown;
-        *ret_rc = call_adopt(core, call_sid, pod, &call);
+        *ret_rc = call_adopt(core, call_sid, provider, pod, &call);
         if (*ret_rc == -EALREADY || *ret_rc == -EAGAIN) {
             list = *ret_rc == -EALREADY ? &result->renew.over : &result->renew.conflicts;
             *ret_rc = 0;
@@ -25,9 +27,11 @@ static struct name_array *renew_one(struct core *core, const struct command *com
         if (*ret_rc)
             return NULL;
         list = &result->renew.adopted;
-    } else if (on_pod && strcmp(call->pod->name, on_pod) != 0) {
+    } else if ((on_pod && strcmp(call->pod->name, on_pod) != 0) ||
+               (pattern && !name_fits_pod(pattern, call->pod->name))) {
         return &result->renew.conflicts;
     }
+    call_learn_provider(core, call, provider);
     call_renew(core, call);
     if (command->renew.carrier) {
         call->is_carried = true;
@@ -60,7 +64,7 @@ static int heartbeat_adopt(struct core *core, struct pod *pod, const char *call_
 {
     struct name_array *list = &result->heartbeat.adopted;
     struct call *call;
-    int rc = call_adopt(core, call_sid, pod, &call);
+    int rc = call_adopt(core, call_sid, "", pod, &call);
 
     if (rc == -EAGAIN)
         list = &result->heartbeat.conflicts;

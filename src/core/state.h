@@ -77,7 +77,7 @@ struct call {
     bool is_carried;    /* this process has connections of it, open or being opened */
     bool was_connected; /* it had an open one */
     const char *merchant_id;
-    const char *provider;
+    char *provider;  /* whose call it is; "": the API's, or not known */
     char call_sid[]; /* followed by merchant_id and provider */
 };
 
@@ -207,10 +207,16 @@ void call_renew(struct core *core, struct call *call);
 /* Its lease has run out, and somebody asks for it again: it gets the lease of a fresh call. */
 void call_revive(struct core *core, struct call *call);
 /*
- * The store has lost this call, or never had it: makes it on `pod`, renewed. 0; -EAGAIN: the pod has no room;
- * -EALREADY: its end is recorded; -ENOMEM.
+ * The store has lost this call, or never had it: makes it on `pod`, renewed. `provider` is "" if it is not
+ * known. 0; -EAGAIN: the pod has no room; -EALREADY: its end is recorded; -ENOMEM.
  */
-int call_adopt(struct core *core, const char *call_sid, struct pod *pod, struct call **ret_call) MUST_CHECK;
+int call_adopt(struct core *core, const char *call_sid, const char *provider, struct pod *pod,
+               struct call **ret_call) MUST_CHECK;
+/* A webhook speaks for the calls of its own provider only: is this one none of them? Then it is told so. */
+bool call_is_of_others(const struct call *call, const char *provider);
+void call_forbid(struct result *result);
+/* A call that was adopted belongs to nobody, until somebody who knows says whose it is. */
+void call_learn_provider(struct core *core, struct call *call, const char *provider);
 int call_info(const struct call *call, struct arena *arena, struct call_info *ret_info) MUST_CHECK;
 
 /* Puts the call on `to`, with the lease of a fresh call, says so, and settles the pod that it leaves. */

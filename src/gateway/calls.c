@@ -47,7 +47,8 @@ struct held_call {
     struct ask ask;
     struct arena arena;
     char call_sid[CALL_SID_MAX + 1];
-    char pod[POD_NAME_MAX + 1]; /* "": not known yet */
+    char pod[POD_NAME_MAX + 1];      /* "": not known yet */
+    char provider[PROVIDER_MAX + 1]; /* whose call it is, for a store that has lost it; "": not known */
 };
 
 struct calls {
@@ -275,6 +276,7 @@ static void calls_renew_due(struct calls *calls)
 {
     const char **sids;
     const char **pods;
+    const char **providers;
     struct command command = {.type = COMMAND_RENEW};
     size_t count = 0;
     int err = 0;
@@ -283,12 +285,14 @@ static void calls_renew_due(struct calls *calls)
         return;
     sids = arena_alloc(&calls->renew_arena, SIDS_MAX * sizeof(*sids));
     pods = arena_alloc(&calls->renew_arena, SIDS_MAX * sizeof(*pods));
-    while (sids && pods && count < SIDS_MAX && !list_is_empty(&calls->due)) {
+    providers = arena_alloc(&calls->renew_arena, SIDS_MAX * sizeof(*providers));
+    while (sids && pods && providers && count < SIDS_MAX && !list_is_empty(&calls->due)) {
         struct held_call *call = LIST_ENTRY(calls->due.next, struct held_call, due_link);
 
         sids[count] = arena_strdup(&calls->renew_arena, call->call_sid);
         pods[count] = arena_strdup(&calls->renew_arena, call->pod);
-        if (!sids[count] || !pods[count])
+        providers[count] = arena_strdup(&calls->renew_arena, call->provider);
+        if (!sids[count] || !pods[count] || !providers[count])
             break;
         list_remove(&call->due_link);
         list_append(&calls->being_renewed, &call->renew_link);
@@ -298,6 +302,7 @@ static void calls_renew_due(struct calls *calls)
     if (count > 0) {
         command.renew.call_sids = sids;
         command.renew.pods = pods;
+        command.renew.providers = providers;
         command.renew.count = count;
         command.renew.carrier = calls->carrier;
         err = ask_store(calls->asker, &calls->renew_ask, &command, &calls->renew_arena, calls_renewed, calls);
@@ -649,9 +654,13 @@ void calls_moved(struct held_call *call, const char *pod)
         call->calls->settings.on_moved(call->calls->settings.on_over_arg, call, call->pod);
 }
 
-void calls_found(struct held_call *call, const char *pod, bool was_connected)
+void calls_found(struct held_call *call, const struct call_info *info, bool was_connected)
 {
-    calls_moved(call, pod);
+    /* A store that does not know it has lost the call, and somebody who does not know it has brought it back.
+     */
+    if (name_is_provider(info->provider, strlen(info->provider)))
+        memcpy(call->provider, info->provider, strlen(info->provider) + 1);
+    calls_moved(call, info->pod);
     call->was_open |= was_connected;
     if (call->is_displaced) {
         /* What was closed was somewhere else; here it may be opened. */

@@ -55,8 +55,8 @@ int calls_hold(struct calls *calls, const char *call_sid, struct held_call **ret
 struct command calls_hold_command(struct held_call *call);
 void calls_hold_asked(struct held_call *call);
 
-/* The store knows that we carry it, and has said where the call is. */
-void calls_found(struct held_call *call, const char *pod, bool was_connected);
+/* The store knows that we carry it, and has said where the call is and whose. */
+void calls_found(struct held_call *call, const struct call_info *info, bool was_connected);
 
 /* It was moved to another pod. */
 void calls_moved(struct held_call *call, const char *pod);

@@ -306,7 +306,7 @@ static void opening_held(void *arg, int err, const struct result *result)
     if (opening_has_failed(opening, err))
         return;
     if (result->outcome == OUTCOME_OK) {
-        calls_found(opening->call, result->hold.call.pod, result->hold.was_connected);
+        calls_found(opening->call, &result->hold.call, result->hold.was_connected);
         opening_found(opening, result->hold.call.pod, result->hold.call.address);
         opening_connect(opening);
     } else if (result->hold.has_ended || opening->pod[0]) {

@@ -42,6 +42,7 @@ int main(int argc, char **argv)
     count = add_cases(tests, count, cases_time, &kind);
     count = add_cases(tests, count, cases_edges, &kind);
     count = add_cases(tests, count, cases_carried, &kind);
+    count = add_cases(tests, count, cases_owner, &kind);
     count = add_cases(tests, count, cases_events, &kind);
     rc = _cmocka_run_group_tests(kind.name, tests, count, NULL, NULL);
     if (kind.server)

@@ -23,8 +23,9 @@ void render_command(struct strbuf *buf, const struct command *command)
     strbuf_append_str(buf, command_name(command->type));
     switch (command->type) {
     case COMMAND_ALLOCATE:
-        strbuf_printf(buf, " %s merchant=%s attempt=%" PRIu64, command->allocate.call_sid,
-                      command->allocate.merchant_id, command->allocate.attempt);
+        strbuf_printf(buf, " %s merchant=%s provider=%s%s attempt=%" PRIu64, command->allocate.call_sid,
+                      command->allocate.merchant_id, command->allocate.provider,
+                      command->allocate.is_webhook ? " webhook" : "", command->allocate.attempt);
         break;
     case COMMAND_UNDO:
         strbuf_printf(buf, " %s attempt=%" PRIu64, command->undo.call_sid, command->undo.attempt);
@@ -34,8 +35,9 @@ void render_command(struct strbuf *buf, const struct command *command)
                       command->hold.carrier ? command->hold.carrier : "-");
         break;
     case COMMAND_RELEASE:
-        strbuf_printf(buf, " %s pod=%s %s", command->release.call_sid,
+        strbuf_printf(buf, " %s pod=%s webhook=%s %s", command->release.call_sid,
                       command->release.pod ? command->release.pod : "-",
+                      command->release.provider ? command->release.provider : "-",
                       call_over_name(command->release.why));
         break;
     case COMMAND_LEAVE:
@@ -47,6 +49,12 @@ void render_command(struct strbuf *buf, const struct command *command)
             strbuf_append_str(buf, " on");
             render_sids(buf, command->renew.pods, command->renew.count);
         }
+        if (command->renew.providers) {
+            strbuf_append_str(buf, " of");
+            render_sids(buf, command->renew.providers, command->renew.count);
+        }
+        if (command->renew.pattern)
+            strbuf_printf(buf, " within %s", command->renew.pattern);
         break;
     case COMMAND_PRESENT:
         strbuf_printf(buf, " %s%s", command->present.carrier, command->present.is_leaving ? " leaving" : "");
@@ -345,10 +353,11 @@ static void render_ok(struct strbuf *buf, const struct command *command, const s
 void render_result(struct strbuf *buf, const struct command *command, const struct result *result,
                    struct arena *arena)
 {
-    static const char *const outcomes[] = {"ok", "not found", "no pods", "invalid", "conflict"};
+    static const char *const outcomes[] = {"ok", "not found", "no pods", "invalid", "conflict", "forbidden"};
 
     strbuf_printf(buf, "%s\n", outcomes[result->outcome]);
-    if (result->outcome == OUTCOME_INVALID || result->outcome == OUTCOME_CONFLICT) {
+    if (result->outcome == OUTCOME_INVALID || result->outcome == OUTCOME_CONFLICT ||
+        result->outcome == OUTCOME_FORBIDDEN) {
         strbuf_printf(buf, "%s\n", result->error);
     } else if (result->outcome == OUTCOME_NO_PODS) {
         bool is_move = command->type == COMMAND_MOVE_CALL;

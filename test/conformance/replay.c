@@ -242,16 +242,33 @@ static size_t sid_index(const char *call_sid)
     return strtoul(call_sid + strlen("CA"), NULL, 10);
 }
 
+/* Mostly the same one, so that webhooks often meet calls of their own. */
+static const char *some_provider(struct replay *replay)
+{
+    return pick(replay, 3) ? "twilio" : pick(replay, 2) ? "plivo" : "";
+}
+
+/* A pod, or some pods: those whose names begin like that. */
+static const char *some_pattern(struct replay *replay, char pattern[POD_NAME_MAX + 2])
+{
+    const char *pod = replay->pod_names[pick(replay, PODS)];
+
+    snprintf(pattern, POD_NAME_MAX + 2, "%.*s%s", (int)strlen(pod) - (int)pick(replay, 2), pod,
+             pick(replay, 2) ? "*" : "");
+    return pattern;
+}
+
 static void step_allocate(struct replay *replay)
 {
     char merchant[16] = "";
     struct command command = {.type = COMMAND_ALLOCATE,
                               .allocate = {.call_sid = replay->sid_names[pick(replay, SIDS)],
                                            .merchant_id = merchant,
-                                           .provider = pick(replay, 3) ? "twilio" : ""}};
+                                           .provider = some_provider(replay)}};
 
     if (pick(replay, 2))
         snprintf(merchant, sizeof(merchant), "m%u", pick(replay, MERCHANTS));
+    command.allocate.is_webhook = command.allocate.provider[0] && pick(replay, 2);
     command.allocate.attempt = ++replay->next_attempt;
     replay->attempts[sid_index(command.allocate.call_sid)][pick(replay, ATTEMPTS)] = replay->next_attempt;
     if (pick(replay, 200) == 0)
@@ -261,12 +278,15 @@ static void step_allocate(struct replay *replay)
 
 static void step_release(struct replay *replay)
 {
+    char pattern[POD_NAME_MAX + 2];
     struct command command = {.type = COMMAND_RELEASE,
                               .release = {.call_sid = replay->sid_names[pick(replay, SIDS)],
                                           .why = (enum call_over)pick(replay, CALL_OVERS)}};
 
     if (pick(replay, 4) == 0)
-        command.release.pod = replay->pod_names[pick(replay, PODS)];
+        command.release.pod = some_pattern(replay, pattern);
+    if (pick(replay, 3) == 0)
+        command.release.provider = pick(replay, 2) ? "twilio" : "plivo";
     both(replay, &command);
 }
 
@@ -351,7 +371,10 @@ static void step_renew(struct replay *replay)
     const char *sids[8];
     size_t count = some_sids(replay, sids, ARRAY_LEN(sids));
     struct command command = {.type = COMMAND_RENEW, .renew = {.call_sids = sids, .count = count}};
+    char pattern[POD_NAME_MAX + 2];
 
+    if (pick(replay, 3) == 0)
+        command.renew.pattern = some_pattern(replay, pattern);
     replay->over += both(replay, &command)->renew.over.count;
 }
 
@@ -360,8 +383,10 @@ static void step_renew_carried(struct replay *replay)
 {
     const char *sids[6];
     const char *pods[6];
-    struct command command = {.type = COMMAND_RENEW,
-                              .renew = {.call_sids = sids, .pods = pods, .carrier = CARRIER}};
+    const char *providers[6];
+    struct command command = {
+        .type = COMMAND_RENEW,
+        .renew = {.call_sids = sids, .pods = pods, .providers = providers, .carrier = CARRIER}};
     const struct result *result;
 
     for (; command.renew.count < ARRAY_LEN(sids); command.renew.count++) {
@@ -371,6 +396,7 @@ static void step_renew_carried(struct replay *replay)
         sids[command.renew.count] = call ? call->call_sid : replay->sid_names[at];
         pods[command.renew.count] =
             call && pick(replay, 8) ? call->pod : replay->pod_names[pick(replay, PODS)];
+        providers[command.renew.count] = some_provider(replay);
         replay->revived += call && call->expires_at_ms <= replay->now_ms;
     }
     result = both(replay, &command);
@@ -978,6 +1004,8 @@ static bool nothing_was_left_out(const struct replay *replay)
            replay->ended[CALL_END_UNMENTIONED] && replay->outcomes[COMMAND_TIERS_SET][OUTCOME_INVALID] &&
            replay->outcomes[COMMAND_POD_SEEN][OUTCOME_CONFLICT] && replay->moved &&
            replay->outcomes[COMMAND_MOVE_CALL][OUTCOME_NO_PODS] &&
+           replay->outcomes[COMMAND_ALLOCATE][OUTCOME_FORBIDDEN] &&
+           replay->outcomes[COMMAND_RELEASE][OUTCOME_FORBIDDEN] &&
            replay->outcomes[COMMAND_LEAVE][OUTCOME_OK] && replay->outcomes[COMMAND_LEAVE][OUTCOME_CONFLICT] &&
            replay->outages && replay->revived && replay->adopted && replay->over &&
            replay->outcomes[COMMAND_UNDO][OUTCOME_OK] && replay->outcomes[COMMAND_UNDO][OUTCOME_CONFLICT] &&

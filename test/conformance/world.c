@@ -270,7 +270,8 @@ struct result *leave(struct world *world, const char *sid, uint64_t expires_at_m
 
 struct result *release_as(struct world *world, const char *sid, const char *pod_name, enum call_over why)
 {
-    return run(world, &(struct command){.type = COMMAND_RELEASE, .release = {sid, pod_name, why}});
+    return run(world, &(struct command){.type = COMMAND_RELEASE,
+                                        .release = {.call_sid = sid, .pod = pod_name, .why = why}});
 }
 
 struct result *carry(struct world *world, const char *sid, const char *pod_name)

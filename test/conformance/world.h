@@ -98,6 +98,7 @@ extern const struct world_case cases_absent[];
 extern const struct world_case cases_time[];
 extern const struct world_case cases_edges[];
 extern const struct world_case cases_carried[];
+extern const struct world_case cases_owner[];
 extern const struct world_case cases_events[];
 
 #endif

@@ -22,8 +22,9 @@ enum {
 };
 
 struct shadow_call {
-    bool is_known; /* answered with success, and no end was reported */
-    int pod;       /* where it is, or was last */
+    bool is_known;        /* answered with success, and no end was reported */
+    int pod;              /* where it is, or was last */
+    const char *provider; /* whose call it is */
     uint64_t allocated_at_ms;
     uint64_t placed_at_ms; /* when it got this pod */
     uint64_t expires_at_ms;
@@ -154,6 +155,8 @@ void sim_heartbeat(struct sim *sim);
 void shadow_keep(struct sim *sim, struct shadow_call *call, uint64_t lease_ms);
 /* The same by a word that renews. */
 void shadow_renew(struct sim *sim, struct shadow_call *call);
+/* A provider that somebody names, or "". */
+const char *some_provider(struct sim *sim);
 /* A call, mostly one that is there. */
 unsigned known_or_any(struct sim *sim);
 

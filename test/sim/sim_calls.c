@@ -199,17 +199,40 @@ static void check_refused(struct sim *sim, const struct refusal *refusal)
                   refusal->steps[i].pool);
 }
 
+const char *some_provider(struct sim *sim)
+{
+    static const char *const providers[] = {"twilio", "twilio", "plivo", ""};
+
+    return providers[pick(sim, ARRAY_LEN(providers))];
+}
+
+/* May a webhook of the provider not speak for the call? */
+static bool is_forbidden(const struct shadow_call *call, const char *provider)
+{
+    return call->is_known && strcmp(call->provider, provider) != 0;
+}
+
 static void allocate_once(struct sim *sim, struct shadow_call *call, const char *merchant)
 {
     const char *sid = sim->sid_names[call - sim->calls];
     const struct result *result = &sim->result;
     /* Mostly a new request; sometimes the same again, or one without a name. */
     uint64_t attempt = pick(sim, 6) ? ++sim->last_attempt : pick(sim, 3) ? sim->last_attempt : 0;
+    const char *provider = some_provider(sim);
+    bool is_webhook = provider[0] && pick(sim, 2);
 
-    sim->command = (struct command){
-        .type = COMMAND_ALLOCATE,
-        .allocate = {.call_sid = sid, .merchant_id = merchant, .provider = "twilio", .attempt = attempt}};
+    sim->command = (struct command){.type = COMMAND_ALLOCATE,
+                                    .allocate = {.call_sid = sid,
+                                                 .merchant_id = merchant,
+                                                 .provider = provider,
+                                                 .is_webhook = is_webhook,
+                                                 .attempt = attempt}};
     execute(sim);
+    if (is_webhook && is_forbidden(call, provider)) {
+        SIM_CHECK(sim, result->outcome == OUTCOME_FORBIDDEN && !result->allocate.call.pod,
+                  "call %s was shown to a webhook of %s", sid, provider);
+        return;
+    }
     if (result->outcome == OUTCOME_NO_PODS) {
         SIM_CHECK(sim, !call->is_known, "call %s was refused although it has a pod", sid);
         check_refused(sim, result->allocate.refusal);
@@ -224,6 +247,7 @@ static void allocate_once(struct sim *sim, struct shadow_call *call, const char 
         sim->counts.begun_anew += is_over(sim, call);
         *call = (struct shadow_call){.is_known = true,
                                      .pod = pod_index(sim, result->allocate.call.pod),
+                                     .provider = provider,
                                      .allocated_at_ms = sim->now_ms,
                                      .placed_at_ms = sim->now_ms,
                                      .expires_at_ms = sim->now_ms + sim_first_lease_ms(sim),
@@ -291,14 +315,20 @@ void sim_release(struct sim *sim)
     unsigned kind = pick(sim, 4);
     int pod = kind < 2 ? NOWHERE : kind == 2 ? call->pod : (int)pick(sim, PODS);
     bool is_right = call->is_known && (pod == NOWHERE || pod == call->pod);
+    const char *provider = pick(sim, 3) ? NULL : pick(sim, 2) ? "twilio" : "plivo";
+    enum outcome expected = !is_right                                  ? OUTCOME_NOT_FOUND
+                            : provider && is_forbidden(call, provider) ? OUTCOME_FORBIDDEN
+                                                                       : OUTCOME_OK;
 
-    sim->command = (struct command){
-        .type = COMMAND_RELEASE,
-        .release = {.call_sid = sid, .pod = pod == NOWHERE ? NULL : sim->pod_names[pod], .why = why}};
+    sim->command = (struct command){.type = COMMAND_RELEASE,
+                                    .release = {.call_sid = sid,
+                                                .pod = pod == NOWHERE ? NULL : sim->pod_names[pod],
+                                                .provider = provider,
+                                                .why = why}};
     execute(sim);
-    SIM_CHECK(sim, sim->result.outcome == (is_right ? OUTCOME_OK : OUTCOME_NOT_FOUND),
-              "release of %s: outcome %d", sid, (int)sim->result.outcome);
-    if (!is_right)
+    SIM_CHECK(sim, sim->result.outcome == expected, "release of %s: outcome %d", sid,
+              (int)sim->result.outcome);
+    if (expected != OUTCOME_OK)
         return;
     SIM_CHECK(sim, pod_index(sim, sim->result.release.call.pod) == call->pod,
               "release of %s freed another pod", sid);

@@ -47,7 +47,7 @@ static bool pod_is_full(struct sim *sim, int at)
  * A call that is not there, and that somebody says is on `pod`: it is over, or adopted, or there is no room;
  * unknown if core does not know the pod.
  */
-static void expect_lost(struct sim *sim, struct lists *lists, const char *sid, int pod)
+static void expect_lost(struct sim *sim, struct lists *lists, const char *sid, int pod, const char *provider)
 {
     struct shadow_call *call = shadow_call(sim, sid);
     enum command_type type = sim->command.type;
@@ -60,6 +60,7 @@ static void expect_lost(struct sim *sim, struct lists *lists, const char *sid, i
     if (pod != NOWHERE && take(lists->adopted, &lists->adopted_at, sid)) {
         *call = (struct shadow_call){.is_known = true,
                                      .pod = pod,
+                                     .provider = provider,
                                      .allocated_at_ms = sim->now_ms,
                                      .placed_at_ms = sim->now_ms,
                                      .expires_at_ms = sim->now_ms + sim->settings.lease_ttl_ms,
@@ -80,7 +81,7 @@ static void expect_lost(struct sim *sim, struct lists *lists, const char *sid, i
 }
 
 /* A call that is there, and that somebody says is on `pod` (or anywhere): renewed, or a conflict. */
-static void expect_known(struct sim *sim, struct lists *lists, const char *sid, int pod)
+static void expect_known(struct sim *sim, struct lists *lists, const char *sid, int pod, const char *provider)
 {
     struct shadow_call *call = shadow_call(sim, sid);
 
@@ -91,6 +92,8 @@ static void expect_known(struct sim *sim, struct lists *lists, const char *sid, 
     }
     SIM_CHECK(sim, take(lists->renewed, &lists->renewed_at, sid), "call %s was not renewed", sid);
     shadow_renew(sim, call);
+    if (!call->provider[0])
+        call->provider = provider;
 }
 
 static bool pod_is_there(struct sim *sim, int at)
@@ -105,6 +108,7 @@ static bool pod_is_there(struct sim *sim, int at)
 static void renew(struct sim *sim, const char *const *sids, const int *pods, size_t count, bool is_carrier)
 {
     const char *names[SIDS] = {NULL};
+    const char *providers[SIDS];
     struct lists lists = {
         .renewed = &sim->result.renew.renewed,
         .adopted = &sim->result.renew.adopted,
@@ -115,11 +119,14 @@ static void renew(struct sim *sim, const char *const *sids, const int *pods, siz
 
     for (size_t i = 0; pods && i < count; i++)
         names[i] = pods[i] == NOWHERE ? NULL : sim->pod_names[pods[i]];
+    for (size_t i = 0; i < count; i++)
+        providers[i] = pods ? some_provider(sim) : "";
     sim->command = (struct command){.type = COMMAND_RENEW,
                                     .renew = {.call_sids = sids,
                                               .count = count,
                                               .carrier = is_carrier ? "router-0" : NULL,
-                                              .pods = pods ? names : NULL}};
+                                              .pods = pods ? names : NULL,
+                                              .providers = pods ? providers : NULL}};
     execute(sim);
     SIM_CHECK(sim, sim->result.renew.expires_at_ms == sim->now_ms + sim->settings.lease_ttl_ms,
               "the answer has another lease");
@@ -128,9 +135,10 @@ static void renew(struct sim *sim, const char *const *sids, const int *pods, siz
         int pod = pods ? pods[i] : NOWHERE;
 
         if (call->is_known)
-            expect_known(sim, &lists, sids[i], pod);
+            expect_known(sim, &lists, sids[i], pod, providers[i]);
         else
-            expect_lost(sim, &lists, sids[i], pod != NOWHERE && pod_is_there(sim, pod) ? pod : NOWHERE);
+            expect_lost(sim, &lists, sids[i], pod != NOWHERE && pod_is_there(sim, pod) ? pod : NOWHERE,
+                        providers[i]);
         if (is_carrier && call->is_known && (pod == NOWHERE || pod == call->pod)) {
             call->is_carried = true;
             call->was_connected = true;
@@ -274,9 +282,9 @@ void sim_heartbeat(struct sim *sim)
         return;
     for (size_t i = 0; i < count; i++) {
         if (shadow_call(sim, sids[i])->is_known)
-            expect_known(sim, &lists, sids[i], pod);
+            expect_known(sim, &lists, sids[i], pod, "");
         else
-            expect_lost(sim, &lists, sids[i], pod);
+            expect_lost(sim, &lists, sids[i], pod, "");
     }
     check_all_taken(sim, &lists);
     check_unmentioned(sim, pod, sids, count);

@@ -130,7 +130,7 @@ static const struct command scenario[] = {
     {.type = COMMAND_HOLD, .hold = {"CA5", "router-0"}},
     {.type = COMMAND_RELEASE, .release = {"CA2"}},
     {.type = COMMAND_LEAVE, .leave = {"CA5", "router-0", 0}},
-    {.type = COMMAND_RELEASE, .release = {"CA5", NULL, CALL_OVER_CLOSED}},
+    {.type = COMMAND_RELEASE, .release = {.call_sid = "CA5", .why = CALL_OVER_CLOSED}},
     {.type = COMMAND_RENEW, .renew = {lost_sids, 3, "router-0", lost_pods}},
     {.type = COMMAND_HEARTBEAT, .heartbeat = {"pod-d", lost_sids, 3}},
     {.type = COMMAND_HOLD, .hold = {"CA2", "router-0"}},

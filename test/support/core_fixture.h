@@ -186,7 +186,8 @@ static inline struct result *leave(struct world *world, const char *sid, uint64_
 static inline struct result *release_as(struct world *world, const char *sid, const char *pod_name,
                                         enum call_over why)
 {
-    return run(world, &(struct command){.type = COMMAND_RELEASE, .release = {sid, pod_name, why}});
+    return run(world, &(struct command){.type = COMMAND_RELEASE,
+                                        .release = {.call_sid = sid, .pod = pod_name, .why = why}});
 }
 
 /* A carrier's renewal that names the pod. */

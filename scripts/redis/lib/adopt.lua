@@ -3,7 +3,7 @@
 -- include ended
 -- The store has lost this call, or never had it: the word of the pod, or of the router that carries it, counts, as long as
 -- the pod has room for it. Gives a adopted, c conflict, o over: its end is recorded. The pod is not settled.
-local function call_adopt(call_sid, pod, info, lease_ms, record_ms)
+local function call_adopt(call_sid, provider, pod, info, lease_ms, record_ms)
   if call_is_over(call_sid) then
     return 'o'
   end
@@ -16,6 +16,6 @@ local function call_adopt(call_sid, pod, info, lease_ms, record_ms)
     pod_share(pod)
   end
   call_new(call_sid, pod, pool_label(info.tier), max, lease_ms, record_ms)
-  rc('HSET', P .. 'call:' .. call_sid, 'attempts', '', 'renewed', '1')
+  rc('HSET', P .. 'call:' .. call_sid, 'attempts', '', 'renewed', '1', 'provider', provider)
   return 'a'
 end

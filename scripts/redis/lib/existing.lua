@@ -1,5 +1,6 @@
 -- include pods
 -- include calls
+-- include owner
 -- What to answer for a call that has a record. If it has lost its slot or its pod is gone: nil, and the call that has
 -- ended, as five texts.
 local function existing(known)

@@ -44,8 +44,9 @@ size_t bound_effects(const struct command *command, const struct core *core)
 {
     switch (command->type) {
     case COMMAND_RENEW:
-        /* Renewed, or adopted. */
-        return BOUND_SMALL + command->renew.count * (BOUND_CALL + BOUND_RENEWED + BOUND_POD);
+        /* Renewed, or adopted, or told anew because its provider is known now. */
+        return BOUND_SMALL +
+               command->renew.count * (BOUND_CALL_GONE + BOUND_CALL + 2 * BOUND_RENEWED + BOUND_POD);
     case COMMAND_HEARTBEAT:
         /* The same. */
         return BOUND_SMALL + BOUND_POD_CALLS +

@@ -52,6 +52,7 @@ int allocate_encode(struct operation *operation, struct args *args)
     args_add_text(args, command->allocate.merchant_id);
     args_add_text(args, command->allocate.provider);
     args_add_u64(args, command->allocate.attempt);
+    args_add_text(args, command->allocate.is_webhook ? "1" : "");
     return 0;
 }
 
@@ -111,6 +112,13 @@ static const struct refusal *refusal_read(struct operation *operation, struct an
     return refusal;
 }
 
+/* As core says it. */
+static void operation_forbid(struct operation *operation)
+{
+    operation->result->outcome = OUTCOME_FORBIDDEN;
+    operation->result->error = "the call is not this provider's";
+}
+
 int allocate_decode(struct operation *operation, const redisReply *reply)
 {
     const struct command *command = &operation->command;
@@ -126,6 +134,10 @@ int allocate_decode(struct operation *operation, const redisReply *reply)
         result->allocate.refusal = refusal_read(operation, &answer, command->allocate.call_sid,
                                                 &result->allocate.merchant_unreadable);
         answer_ended(&answer, answer_left(&answer) / 5, &operation->lost);
+        return answer_end(operation, &answer);
+    }
+    if (kind == 3) {
+        operation_forbid(operation);
         return answer_end(operation, &answer);
     }
     result->allocate.was_existing = kind == 1;
@@ -207,6 +219,7 @@ static int release_encode(struct operation *operation, struct args *args)
     if (operation->is_detailed) {
         args_add_text(args, command->release.pod ? command->release.pod : "");
         args_add_text(args, call_over_name(command->release.why));
+        args_add_text(args, command->release.provider ? command->release.provider : "");
     }
     return 0;
 }
@@ -234,11 +247,16 @@ static int release_decode(struct operation *operation, const redisReply *reply)
     struct answer answer;
 
     answer_init(&answer, reply, operation->arena);
-    if (answer_u64(&answer) == 0) {
+    switch (answer_u64(&answer)) {
+    case 0:
         operation->result->outcome = OUTCOME_NOT_FOUND;
         return answer_end(operation, &answer);
+    case 2:
+        operation_forbid(operation);
+        return answer_end(operation, &answer);
+    default:
+        return read_released(operation, &answer, operation->command.release.call_sid);
     }
-    return read_released(operation, &answer, operation->command.release.call_sid);
 }
 
 /* UNDO: also by undo.c, for several at once */
@@ -410,13 +428,16 @@ static int renew_next(struct operation *operation)
     const struct command *command = &operation->command;
     struct args args;
 
-    args_begin(&args, operation, operation->arena, 3 + 2 * (end - operation->at));
+    args_begin(&args, operation, operation->arena, 3 + 3 * (end - operation->at));
     args_add_u64(&args, operation->store->core.lease_ttl_ms);
     args_add_u64(&args, operation->store->call_info_ttl_ms);
     args_add_text(&args, command->renew.carrier ? command->renew.carrier : "");
     for (size_t i = operation->at; i < end; i++) {
         args_add_text(&args, command->renew.call_sids[i]);
-        args_add_text(&args, command->renew.pods ? command->renew.pods[i] : "");
+        args_add_text(&args, command->renew.pods      ? command->renew.pods[i]
+                             : command->renew.pattern ? command->renew.pattern
+                                                      : "");
+        args_add_text(&args, command->renew.providers ? command->renew.providers[i] : "");
     }
     mail_expect(operation->store, command->renew.carrier);
     return args_call(&args, operation, "renew", renew_answered);

@@ -75,11 +75,12 @@ static void batch_begin_releases(const struct batch *batch, struct args *args)
     for (size_t i = 0; i < batch->count; i++) {
         const struct command *command = &batch->operations[i]->command;
 
-        is_detailed |= command->release.pod || command->release.why != CALL_OVER_RELEASED;
+        is_detailed |=
+            command->release.pod || command->release.provider || command->release.why != CALL_OVER_RELEASED;
     }
     for (size_t i = 0; i < batch->count; i++)
         batch->operations[i]->is_detailed = is_detailed;
-    args_add_text(args, is_detailed ? "3" : "1");
+    args_add_text(args, is_detailed ? "4" : "1");
 }
 
 static int batch_send(struct batch *batch)
@@ -92,7 +93,7 @@ static int batch_send(struct batch *batch)
 
     /* The arena of the first one will do: the arguments are copied when they are sent. */
     args_begin(&args, batch->operations[0], batch->operations[0]->arena,
-               5 + store->tiers->chain_count + 4 * batch->count);
+               5 + store->tiers->chain_count + 5 * batch->count);
     if (type == COMMAND_ALLOCATE)
         batch_begin_allocates(batch, &args);
     else

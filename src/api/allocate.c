@@ -12,6 +12,8 @@ void allocation_read(struct allocation *allocation, struct params *params)
     allocation->merchant_id = params_merchant(params);
     allocation->flow = params_label(params, "flow", "v2");
     allocation->template = params_label(params, "template", provider_default_template(allocation->provider));
+    params_check_segment(params, "merchant_id", allocation->merchant_id);
+    params_check_segment(params, "template", allocation->template);
 }
 
 void allocation_start(struct allocation *allocation)
@@ -19,7 +21,8 @@ void allocation_start(struct allocation *allocation)
     struct command command = {.type = COMMAND_ALLOCATE,
                               .allocate = {.call_sid = allocation->call_sid,
                                            .merchant_id = allocation->merchant_id,
-                                           .provider = allocation->provider}};
+                                           .provider = allocation->owner,
+                                           .is_webhook = allocation->webhook != NULL}};
 
     if (api_refuse_gone(&allocation->task, allocation->call_sid))
         return;
@@ -181,10 +184,14 @@ void api_allocate(struct http_request *request, void *arg)
     params_read_json(&params, request);
     allocation->call_sid = params_call_sid(&params, "call_sid");
     provider = params_text(&params, "provider");
-    allocation->provider = provider && provider[0] ? provider : provider_twilio.name;
+    /* Only what the client says makes a call a provider's. */
+    allocation->owner = provider ? provider : "";
+    allocation->provider = allocation->owner[0] ? provider : provider_twilio.name;
     if (!name_is_provider(allocation->provider, strlen(allocation->provider)))
         params_fail(&params, "provider may have only A-Z a-z 0-9 . _ -, and at most %d characters",
                     PROVIDER_MAX);
+    params_check_segment(&params, "provider", allocation->provider);
+    params_check_segment(&params, "call_sid", allocation->call_sid);
     allocation_read(allocation, &params);
     if (params.error)
         api_refuse(request, 400, params.error);

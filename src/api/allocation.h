@@ -15,7 +15,8 @@ struct allocation {
     const struct provider *webhook; /* NULL: the JSON API */
     const char *call_sid;
     const char *merchant_id;
-    const char *provider;
+    const char *provider; /* of the URL */
+    const char *owner;    /* the provider whose call it is; "": nobody's but the API's */
     const char *flow;
     const char *template;
 };

@@ -62,10 +62,9 @@ struct instruments {
 };
 
 static const char *const refusal_names[WEBHOOK_REFUSALS] = {
-    [WEBHOOK_UNSIGNED] = "unsigned",
-    [WEBHOOK_WRONG] = "wrong",
-    [WEBHOOK_UNVERIFIABLE] = "unverifiable",
-    [WEBHOOK_REPLAYED] = "replayed",
+    [WEBHOOK_UNSIGNED] = "unsigned",         [WEBHOOK_WRONG] = "wrong",
+    [WEBHOOK_UNVERIFIABLE] = "unverifiable", [WEBHOOK_REPLAYED] = "replayed",
+    [WEBHOOK_OF_OTHERS] = "not_its_call",
 };
 
 static bool instruments_add_webhooks(struct instruments *instruments, struct metrics *metrics)

@@ -36,6 +36,7 @@ enum webhook_refusal {
     WEBHOOK_WRONG,        /* one that does not fit */
     WEBHOOK_UNVERIFIABLE, /* what nobody can have signed: no host, a NUL in a field, too many fields */
     WEBHOOK_REPLAYED,     /* its call is over */
+    WEBHOOK_OF_OTHERS,    /* its call is another provider's, or the API's */
     WEBHOOK_REFUSALS,
 };
 
@@ -55,7 +56,8 @@ void instruments_tiers_refused(struct instruments *instruments);
 /* Somebody asked without a key, token or signature of that kind, or with a wrong one. */
 void instruments_unauthorized(struct instruments *instruments, enum secret_kind kind);
 
-/* A webhook was refused with 403. `provider` is the name of one; the name of a reason comes from a list. */
+/* A webhook was refused, or a status callback ignored. `provider` is the name of one; the name of a reason
+ * comes from a list. */
 void instruments_webhook_refused(struct instruments *instruments, const char *provider,
                                  enum webhook_refusal reason);
 

@@ -174,20 +174,38 @@ const char *params_address(struct params *params)
     return params_required(params, "address", name_is_address, ADDRESS_RULE);
 }
 
+/* A name that is there but empty counts as absent. */
+static const char *params_merchant_in(struct params *params, bool is_query)
+{
+    static const char *const names[] = {"merchant_id", "reseller_id"};
+
+    for (size_t i = 0; i < ARRAY_LEN(names); i++) {
+        const char *text = is_query ? params_form_text(params, &params->query, names[i])
+                                    : params_body_text(params, names[i]);
+
+        if (!text || text[0] == '\0')
+            continue;
+        if (!name_is_merchant_id(text, strlen(text)))
+            params_fail(params, "%s " SID_RULE, names[i]);
+        return text;
+    }
+    return "";
+}
+
 const char *params_merchant(struct params *params)
 {
-    const char *name = "merchant_id";
-    const char *text = params_text(params, name);
+    const char *text;
 
-    if (!text || text[0] == '\0') {
-        name = "reseller_id";
-        text = params_text(params, name);
-    }
-    if (!text || text[0] == '\0')
+    if (params->error)
         return "";
-    if (!name_is_merchant_id(text, strlen(text)))
-        params_fail(params, "%s " SID_RULE, name);
-    return text;
+    text = params_merchant_in(params, params->query_first);
+    return text[0] ? text : params_merchant_in(params, !params->query_first);
+}
+
+void params_check_segment(struct params *params, const char *name, const char *text)
+{
+    if (text && (strcmp(text, ".") == 0 || strcmp(text, "..") == 0))
+        params_fail(params, "%s must not be \"%s\": it becomes part of a URL's path", name, text);
 }
 
 const char *params_label(struct params *params, const char *name, const char *otherwise)

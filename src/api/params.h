@@ -35,7 +35,10 @@ const char *params_text(struct params *params, const char *name);
 
 /* Required: a call_sid. NULL if it is wrong. */
 const char *params_call_sid(struct params *params, const char *name);
-/* merchant_id, or reseller_id, its other name; "" if there is none. */
+/*
+ * merchant_id, or reseller_id, its other name; "" if there is none. What comes first, the query or the body,
+ * wins, whichever of the two names it uses.
+ */
 const char *params_merchant(struct params *params);
 /* Required: pod_name. NULL if it is wrong. */
 const char *params_pod_name(struct params *params);
@@ -51,6 +54,9 @@ uint64_t params_number(struct params *params, const char *name, uint64_t min, ui
 /* A JSON array of at most SIDS_MAX call_sids. False: it is absent or wrong; the caller says if it may be. */
 bool params_call_sids(struct params *params, const char *name, const char *const **ret_sids,
                       size_t *ret_count);
+
+/* Wrong: a text that becomes part of a URL's path, and leads elsewhere in it: "." or "..". NULL is fine. */
+void params_check_segment(struct params *params, const char *name, const char *text);
 
 /* What is wrong with a name that came in the path; NULL: nothing. */
 const char *params_check_call_sid(const char *text);

@@ -108,7 +108,7 @@ def test_what_happens_is_told(any_router, watch):
     assert watcher.headers["content-type"] == "text/event-stream"
     assert watcher.headers["cache-control"] == "no-cache"
 
-    pod = router.allocate("CA1", merchant_id="acme")["pod_name"]
+    pod = router.allocate("CA1", merchant_id="acme", provider="twilio")["pod_name"]
     allocated = watcher.wait("allocated", call_sid="CA1")
     assert allocated["pod_name"] == pod
     assert allocated["source_pool"].startswith("pool:")

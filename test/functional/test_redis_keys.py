@@ -81,7 +81,7 @@ def test_a_call_of_a_gold_merchant_and_its_release(five):
     client.hset("voice:merchant:config", "acme-corp", '{"tier":"gold"}')
     before, added_before = split(client)
 
-    answer = router.allocate("call-abc123", merchant_id="acme-corp")
+    answer = router.allocate("call-abc123", merchant_id="acme-corp", provider="twilio")
     keys, added = split(client)
     allocated_at = keys["voice:call:call-abc123"]["allocated_at"]
     assert answer["pod_name"] == "voice-agent-0" and answer["source_pool"] == "pool:gold"

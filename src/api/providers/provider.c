@@ -14,17 +14,6 @@ bool provider_status_is_final(const char *status)
     return false;
 }
 
-const struct provider *provider_find(const char *name)
-{
-    static const struct provider *const providers[] = {&provider_twilio, &provider_plivo, &provider_exotel};
-
-    for (size_t i = 0; i < ARRAY_LEN(providers); i++) {
-        if (strcmp(name, providers[i]->name) == 0)
-            return providers[i];
-    }
-    return NULL;
-}
-
 const char *provider_default_template(const char *name)
 {
     return strcmp(name, provider_exotel.name) == 0 ? provider_exotel.default_template

@@ -43,9 +43,6 @@ extern const struct provider provider_exotel;
 /* Is `status` one in which a call ends? Most providers have the same words. */
 bool provider_status_is_final(const char *status);
 
-/* The one of that name, or NULL: calls of the API may name others. */
-const struct provider *provider_find(const char *name);
-
 /* {template} for a provider of any name. */
 const char *provider_default_template(const char *name);
 

@@ -41,25 +41,13 @@ static void api_status_callback_stored(struct api_task *task, const struct resul
 {
     const struct status_callback *callback = CONTAINER_OF(task, struct status_callback, task);
 
-    api_note_release(task, result, callback->call_sid, API_STATUS_CALLBACK);
-    status_answer(callback);
-}
-
-/* In the name of a provider without a token anybody can speak: not of calls whose provider has one. */
-static void api_status_callback_looked(struct api_task *task, const struct result *result)
-{
-    struct status_callback *callback = CONTAINER_OF(task, struct status_callback, task);
-    const struct command command = {.type = COMMAND_RELEASE,
-                                    .release = {.call_sid = callback->call_sid, .why = CALL_OVER_CLOSED}};
-    const struct provider *owner =
-        result->outcome == OUTCOME_OK ? provider_find(result->call.call.provider) : NULL;
-
-    if (owner && verify_is_on(task->api, owner) && !verify_is_on(task->api, callback->provider)) {
-        status_ignore(callback, "the call is one of a provider that signs");
+    if (result->outcome == OUTCOME_FORBIDDEN) {
+        instruments_webhook_refused(task->api->instruments, callback->provider->name, WEBHOOK_OF_OTHERS);
+        status_ignore(callback, result->error);
         return;
     }
-    task->stored = api_status_callback_stored;
-    api_execute(task, &command);
+    api_note_release(task, result, callback->call_sid, API_STATUS_CALLBACK);
+    status_answer(callback);
 }
 
 static void api_status_callback_failed(struct api_task *task, int err)
@@ -73,14 +61,14 @@ static void api_status_callback_failed(struct api_task *task, int err)
 static void api_status_callback(struct api *api, struct http_request *request,
                                 const struct provider *provider)
 {
-    struct command command = {.type = COMMAND_CALL};
+    struct command command = {.type = COMMAND_RELEASE};
     struct status_callback *callback;
     struct params params;
     bool is_over;
 
     if (!verify_webhook(api, request, provider))
         return;
-    callback = api_task_new(api, request, sizeof(*callback), api_status_callback_looked);
+    callback = api_task_new(api, request, sizeof(*callback), api_status_callback_stored);
     if (!callback)
         return;
     callback->task.failed = api_status_callback_failed;
@@ -94,7 +82,9 @@ static void api_status_callback(struct api *api, struct http_request *request,
     }
     if (verify_is_on(api, provider))
         over_add(api->over, provider->name, callback->call_sid);
-    command.call.call_sid = callback->call_sid;
+    command.release.call_sid = callback->call_sid;
+    command.release.provider = provider->name;
+    command.release.why = CALL_OVER_CLOSED;
     api_execute(&callback->task, &command);
 }
 

@@ -81,16 +81,28 @@ bool verify_is_on(const struct api *api, const struct provider *provider)
     return secrets_count(api->secrets, provider->secret) > 0;
 }
 
-void verify_refuse_replay(struct api *api, struct http_request *request, const struct provider *provider,
-                          const char *call_sid)
+static void verify_refuse_call(struct api *api, struct http_request *request, const struct provider *provider,
+                               const char *call_sid, enum webhook_refusal reason, const char *error)
 {
-    static const char error[] = "the provider has said that this call is over";
-
-    instruments_webhook_refused(api->instruments, provider->name, WEBHOOK_REPLAYED);
+    instruments_webhook_refused(api->instruments, provider->name, reason);
     log_warn("webhook refused", log_str("provider", provider->name), log_str("error", error),
              log_str("call_sid", call_sid), log_str("peer", http_request_peer(request)),
              log_str("request_id", http_request_id(request)));
     http_respond_error(request, 403, error);
+}
+
+void verify_refuse_replay(struct api *api, struct http_request *request, const struct provider *provider,
+                          const char *call_sid)
+{
+    verify_refuse_call(api, request, provider, call_sid, WEBHOOK_REPLAYED,
+                       "the provider has said that this call is over");
+}
+
+void verify_refuse_others(struct api *api, struct http_request *request, const struct provider *provider,
+                          const char *call_sid)
+{
+    verify_refuse_call(api, request, provider, call_sid, WEBHOOK_OF_OTHERS,
+                       "the call is not this provider's");
 }
 
 bool verify_webhook(struct api *api, struct http_request *request, const struct provider *provider)

@@ -22,6 +22,10 @@ bool verify_is_on(const struct api *api, const struct provider *provider);
 void verify_refuse_replay(struct api *api, struct http_request *request, const struct provider *provider,
                           const char *call_sid);
 
+/* The same for a webhook about a call that is another provider's, or the API's: see OUTCOME_FORBIDDEN. */
+void verify_refuse_others(struct api *api, struct http_request *request, const struct provider *provider,
+                          const char *call_sid);
+
 /* For the providers' checks: the tokens of that kind, and what the signature is about. Both borrow. */
 void verify_read(const struct http_request *request, const struct secrets *secrets, enum secret_kind kind,
                  struct slice url, struct signature_tokens *ret_tokens, struct signed_request *ret_request);

@@ -71,10 +71,12 @@ static void api_webhook_stored(struct api_task *task, const struct result *resul
     case OUTCOME_NO_PODS:
         webhook_answer_no_pod(allocation, ALLOCATION_NO_PODS_ERROR, "no_pods");
         break;
+    case OUTCOME_FORBIDDEN:
+        verify_refuse_others(task->api, task->request, allocation->webhook, allocation->call_sid);
+        break;
     case OUTCOME_NOT_FOUND:
     case OUTCOME_INVALID:
     case OUTCOME_CONFLICT:
-    case OUTCOME_FORBIDDEN:
         webhook_refuse(allocation, result->error ? result->error : "not found");
         break;
     }
@@ -104,6 +106,7 @@ static void api_webhook(struct api *api, struct http_request *request, const str
     allocation->task.failed = api_webhook_failed;
     allocation->webhook = provider;
     allocation->provider = provider->name;
+    allocation->owner = provider->name;
     params_read_webhook(&params, request, provider->takes_json);
     allocation->call_sid = params_call_sid(&params, provider->sid_field);
     /*
@@ -114,6 +117,7 @@ static void api_webhook(struct api *api, struct http_request *request, const str
     params.query_first = true;
     if (!provider->body_has_settings)
         params.form = (struct form){NULL, 0};
+    params_check_segment(&params, provider->sid_field, allocation->call_sid);
     allocation_read(allocation, &params);
     if (params.error)
         webhook_refuse(allocation, params.error);

@@ -1,6 +1,8 @@
 """Whose a call is: a webhook speaks for the calls of its own provider only."""
 
 import pytest
+import redis_servers
+from conftest import wait_until
 from test_webhooks import BASE, OVER, PROVIDERS, SID_FIELD, TOKENS, assert_accepted, calls, good_headers, metric, post
 
 REFUSED = "smart_router_webhooks_refused_total"
@@ -114,3 +116,19 @@ def test_no_value_becomes_a_dot_segment_of_the_url(router, value):
         answer = router.post(f"/api/v1/twilio/allocate?{name}={value}", data={"CallSid": "CA1"})
         assert "<Hangup/>" in answer.text or answer.status_code == 400
     assert calls(router) == set()
+
+
+def test_the_owner_of_a_call_survives_a_store_that_forgets_everything(redis_server, start_world):
+    """The router that carries the stream brings the call back, and knows whose it is."""
+    env = {"REDIS_URL": redis_server.url, **redis_servers.QUICK, "LEASE_TTL": "3s", "RECONCILE_INTERVAL": "100ms"}
+    world = start_world(agents=1, env=env)
+    router = world.router
+    _, path = world.place("CA1", provider="twilio")
+    with world.open(path):
+        redis_server.client().flushall()
+        wait_until(lambda: world.call("CA1"), "the call is adopted")
+        assert world.call("CA1")["provider"] == "twilio"
+        end(router, "plivo", "CA1")
+        assert calls(router) == {"CA1"}
+        end(router, "twilio", "CA1")
+        assert calls(router) == set()

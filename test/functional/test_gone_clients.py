@@ -293,7 +293,7 @@ def test_releases_and_status_callbacks_are_carried_out_for_clients_that_have_gon
     router = routers[0]
     names = [f"CA{i}" for i in range(6)]
     for sid in names:
-        router.allocate(sid)
+        router.allocate(sid, provider="twilio")
     with standing_still(router):
         for number, sid in enumerate(names):
             sock = connect(router.port)

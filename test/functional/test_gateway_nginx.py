@@ -300,7 +300,8 @@ def test_what_a_client_says_of_its_address_goes_no_further(start_world, front):
 def test_the_logs_have_no_ticket_and_no_token(start_world, front):
     """Whatever succeeds or fails. nginx's own error log repeats whole requests, which is why it is off for them."""
     env = {"EXOTEL_TOKEN": "the-token-of-exotel", "GATEWAY_SECRET": "the secret of the tests", "GATEWAY_RELEASE_GRACE": "60s"}
-    world = start_world(front, agents=2, env=env, nginx={"is_any_path": front == "nginx-dns"})
+    more = {"error.log crit;": "error.log error;"}  # some of what fails is critical, on machines with other networks
+    world = start_world(front, agents=2, env=env, nginx={"is_any_path": front == "nginx-dns", "more": more})
     pod, path = world.place("CA" + "0123456789abcdef" * 2)
     ticket = path.split("/")[4]
     assert len(ticket) > 70
@@ -334,9 +335,6 @@ def test_the_logs_have_no_ticket_and_no_token(start_world, front):
     for agent in world.agents.values():
         agent.stop()
     world.connect(path).close()
-    if world.names:  # connect() says EACCES, which nginx takes for critical
-        world.names.addresses["voice-agent-9.voice-agent.default.svc.cluster.local"] = "255.255.255.255"
-        world.connect(path.replace(pod, "voice-agent-9")).close()
     world.router.kill()
     everything()
     world.connect(path).close()

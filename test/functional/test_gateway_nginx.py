@@ -11,7 +11,7 @@ import httpx
 import pytest
 import streams
 from conftest import wait_until
-from streams import BEHIND_A_BALANCER, HOST, Nginx, Stream
+from streams import BEHIND_A_BALANCER, HOST
 
 REST = "/agent/voice/breeze-buddy/twilio/callback/order-confirmation/v2"  # what the default WS_URL_TEMPLATE asks a pod for
 SHIPPED = {"is_any_path": False, "operators": ()}
@@ -178,11 +178,12 @@ def test_only_operators_may_use_the_api(start_world):
 # ----- What a stranger may ask for -----
 
 
-@pytest.mark.parametrize("method", ("POST", "PUT", "PATCH", "DELETE", "HEAD", "OPTIONS", "TRACE", "PROPFIND", "get"))
-def test_a_pod_is_asked_with_get_only(shipped, method):
-    for path in ("/ws/pod/voice-agent-0/admin/shutdown", f"/ws/pod/voice-agent-0{REST}"):
-        assert status_of(shipped.port, request_of(method, path, UPGRADE.strip(), "Content-Length: 0", "Connection: close")) in (400, 405)
-        assert status_of(shipped.port, request_of(method, path, "Content-Length: 0", "Connection: close")) in (400, 405)
+def test_a_pod_is_asked_with_get_only(shipped):
+    for method in ("POST", "PUT", "PATCH", "DELETE", "HEAD", "OPTIONS", "TRACE", "PROPFIND", "get"):
+        for path in ("/ws/pod/voice-agent-0/admin/shutdown", f"/ws/pod/voice-agent-0{REST}"):
+            for upgrade in ((), (UPGRADE.strip(),)):
+                request = request_of(method, path, *upgrade, "Content-Length: 0", "Connection: close")
+                assert status_of(shipped.port, request) in (400, 405), (method, path)
     assert_no_pod_was_asked(shipped)
 
 
@@ -226,6 +227,16 @@ def test_a_detour_leads_to_no_pod_for_operators_either(world):
     assert_no_pod_was_asked(world)
 
 
+def test_the_longest_paths_are_read_as_well(shipped):
+    for part in ("/a", "%41", "a", "%41/", "..", "//"):
+        for begin in ("/ws/pod/voice-agent-0", f"/ws/pod/voice-agent-0/{'A' * 80}", "/x"):
+            path = begin + "/" + part * (8000 // len(part))
+            assert status_of(shipped.port, request_of("GET", path, UPGRADE.strip(), "Connection: close")) in (400, 403, 404)
+    assert_no_pod_was_asked(shipped)
+    shipped.nginx.close()
+    assert shipped.nginx.error_log.read_text() == ""
+
+
 def test_what_the_template_makes_of_names_reaches_the_pod(shipped):
     for number, rest in enumerate((REST, REST.removesuffix("/v2"), f"{REST}?a=/../b", REST.replace("order-", "my%20%C3%A4order."))):
         with shipped.open(f"/ws/pod/voice-agent-0{rest}") as stream:
@@ -246,19 +257,18 @@ def test_as_it_ships_the_router_checks_tickets(start_world):
     assert len(world.agents[pod].heads) == 1
 
 
-@pytest.mark.parametrize("method", ("PUT", "PATCH", "DELETE", "OPTIONS", "HEAD", "PROPFIND"))
-def test_webhooks_have_two_methods(shipped, method):
-    for path in ("/api/v1/twilio/allocate?CallSid=CA9", "/api/v1/plivo/status", "/api/v1/exotel/allocate/"):
-        assert status_of(shipped.port, request_of(method, path, "Content-Length: 0", "Connection: close")) == 403, path
+def test_webhooks_have_two_methods(shipped):
+    for method in ("PUT", "PATCH", "DELETE", "OPTIONS", "HEAD", "PROPFIND"):
+        for path in ("/api/v1/twilio/allocate?CallSid=CA9", "/api/v1/plivo/status", "/api/v1/exotel/allocate/"):
+            request = request_of(method, path, "Content-Length: 0", "Connection: close")
+            assert status_of(shipped.port, request) == 403, (method, path)
 
 
-@pytest.mark.parametrize(
-    "path",
-    ("/x/../api/v1/twilio/allocate", "/api/v1/status/../twilio/allocate", "/api/v1/%74wilio/allocate", "/api//v1/twilio/allocate",
-     "/api/v1/twilio/allocate/../../status", "/api/v1/twilio/allocate/x", "/api/v1/twilio/allocate%3fx"),
-)
-def test_only_the_very_path_of_a_webhook_is_for_everybody(shipped, path):
-    assert status_of(shipped.port, request_of("GET", path, "Connection: close")) == 403
+def test_only_the_very_path_of_a_webhook_is_for_everybody(shipped):
+    paths = ("/x/../api/v1/twilio/allocate", "/api/v1/status/../twilio/allocate", "/api/v1/%74wilio/allocate")
+    paths += ("/api//v1/twilio/allocate", "/api/v1/twilio/allocate/../../status", "/api/v1/twilio/allocate/x")
+    for path in (*paths, "/api/v1/twilio/allocate%3fx"):
+        assert status_of(shipped.port, request_of("GET", path, "Connection: close")) == 403, path
 
 
 # ----- Who asks -----

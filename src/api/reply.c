@@ -38,8 +38,8 @@ void api_log_request(struct http_request *request, enum log_level level, const c
         return;
     LOG_AT(level, message, log_str("method", arena_copy(arena, method.data, method.len)),
            log_str("path", arena_copy(arena, path.data, path.len)), log_num("status", status),
-           log_str("error", error), log_str("peer", http_request_peer(request)),
-           log_str("request_id", http_request_id(request)),
+           log_str("error", error), log_str("key", api_key_name(request)),
+           log_str("peer", http_request_peer(request)), log_str("request_id", http_request_id(request)),
            log_num("duration_us", (int64_t)((clock_elapsed_ns() - http_request_started_ns(request)) / 1000)));
 }
 

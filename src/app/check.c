@@ -1,6 +1,7 @@
 #include "app/check.h"
 
 #include "api/api.h"
+#include "api/keys.h"
 #include "api/rate.h"
 #include "app/redis.h"
 #include "app/tls.h"
@@ -51,6 +52,17 @@ static void check_trusted(struct config *config)
     trusted_free(trusted);
 }
 
+static void check_keys(struct config *config)
+{
+    const struct settings *settings = config_settings(config);
+    CLEANUP(keys_freep) struct keys *keys = NULL;
+    char error[SENTENCE_MAX] = "";
+    int err = keys_new(settings->api_key, settings->api_keys, &keys, error, sizeof(error));
+
+    if (err < 0)
+        config_add_error(config, "API_KEYS", err == -EINVAL ? error : strerror(-err));
+}
+
 void check_secrets(struct config *config)
 {
     const struct settings *settings = config_settings(config);
@@ -69,6 +81,7 @@ void check_secrets(struct config *config)
         if (!secrets_check(lists[i].text, error, sizeof(error)))
             config_add_error(config, lists[i].name, error);
     }
+    check_keys(config);
     if (!gateway_check_secret(settings->gateway_secret, error, sizeof(error)))
         config_add_error(config, "GATEWAY_SECRET", error);
 }

@@ -3,6 +3,7 @@
 import pathlib
 import signal
 
+import httpx
 import pytest
 from conftest import wait_until
 
@@ -28,7 +29,7 @@ class Files:
         self.path(name).write_text(text)
 
     def reloads(self, status):
-        for line in self.router.get("/metrics").text.splitlines():
+        for line in httpx.get(f"{self.router.metrics_url}/metrics", trust_env=False).text.splitlines():
             if line.startswith(f'smart_router_reloads_total{{status="{status}"}} '):
                 return int(float(line.split()[1]))
         return None

@@ -73,6 +73,9 @@ int api_set_secrets(struct api *api, const char *const texts[SECRET_KINDS], cons
     keys_free(api->keys);
     api->secrets = secrets;
     api->keys = TAKE(keys);
+    /* A stream of events must not outlive the key that it was opened with. */
+    if (api->watchers)
+        watchers_send_away(api->watchers);
     return 0;
 }
 

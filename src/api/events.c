@@ -172,13 +172,18 @@ void watchers_add(struct watchers *watchers, struct http_request *request)
                   watchers->is_listening ? SLICE(WATCHERS_HELLO WATCHERS_LISTENING) : SLICE(WATCHERS_HELLO));
 }
 
+void watchers_send_away(struct watchers *watchers)
+{
+    while (!list_is_empty(&watchers->list))
+        watcher_end(LIST_ENTRY(watchers->list.next, struct watcher, link));
+}
+
 void watchers_stop(struct watchers *watchers)
 {
     if (watchers->is_stopped)
         return;
     watchers->is_stopped = true;
-    while (!list_is_empty(&watchers->list))
-        watcher_end(LIST_ENTRY(watchers->list.next, struct watcher, link));
+    watchers_send_away(watchers);
     if (watchers->has_timer)
         uv_close((uv_handle_t *)&watchers->alive, NULL);
 }

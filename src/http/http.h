@@ -16,9 +16,10 @@ struct http_server;  /* opaque: see server.c */
 struct http_request; /* opaque: see request.h */
 
 enum {
-    HTTP_HEADER_MAX = 8 * 1024, /* request line and headers together; more: 431 */
-    HTTP_BODY_MAX = 64 * 1024,  /* more: 413 */
-    HTTP_HEADERS_MAX = 100,     /* header lines; more: 431 */
+    HTTP_HEADER_MAX = 8 * 1024,        /* request line and headers together; more: 431 */
+    HTTP_BODY_MAX = 64 * 1024,         /* more: 413 */
+    HTTP_HEADERS_MAX = 100,            /* header lines; more: 431 */
+    HTTP_CONNECTION_ELEMENTS_MAX = 16, /* in all Connection headers together; more: 400 */
     HTTP_REQUEST_ID_MAX = 128,
     HTTP_PARAMS_MAX = 4,
     HTTP_ARENA_MAX = 8 * 1024 * 1024, /* what one request may take in memory */

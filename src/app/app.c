@@ -337,6 +337,8 @@ static int app_new_servers(struct app *app)
         .write_timeout_ms = settings->http_write_timeout_ms,
         .idle_timeout_ms = settings->http_idle_timeout_ms,
         .max_connections = (size_t)settings->max_connections,
+        .max_connections_per_client = (size_t)settings->max_connections_per_client,
+        .trusted = app->trusted,
     };
     int err = http_server_new(&app->loop, &http, &app->server);
 
@@ -346,6 +348,7 @@ static int app_new_servers(struct app *app)
     if (err < 0)
         return err;
     http.max_connections = METRICS_CONNECTIONS_MAX;
+    http.max_connections_per_client = 0;
     return http_server_new(&app->loop, &http, &app->metrics_server);
 }
 

@@ -88,7 +88,9 @@ void connection_await(struct http_connection *connection, enum http_wait wait)
 {
     struct http_server *server = connection->server;
 
-    if (connection->is_over_limit && (wait == WAIT_IDLE || wait == WAIT_READ)) {
+    if (wait == WAIT_IDLE && !connection->has_asked)
+        wait = WAIT_SILENT;
+    if (connection->is_over_limit && (wait == WAIT_IDLE || wait == WAIT_SILENT || wait == WAIT_READ)) {
         if (connection->wait == WAIT_RESERVE)
             return; /* it has one time for everything */
         wait = WAIT_RESERVE;

@@ -181,9 +181,10 @@ static void server_log_refusals(struct tls_server *server)
 
 static void server_take(struct tls_server *server, int fd, const struct sockaddr *address)
 {
+    bool is_full = server->open_count + server->handshaking_count >= server->settings.max_connections;
     int err;
 
-    if (server->open_count + server->handshaking_count >= server->settings.max_connections) {
+    if (is_full && server->handshaking_count == 0) {
         tls_server_count(server, HANDSHAKE_REFUSED);
         server_log_refusals(server);
         (void)close(fd);
@@ -193,7 +194,7 @@ static void server_take(struct tls_server *server, int fd, const struct sockaddr
      * Those who are slow on purpose must not keep the others out: whoever means it has finished long before a
      * thousand others have come.
      */
-    if (server->handshaking_count >= server->handshakes_max)
+    if (is_full || server->handshaking_count >= server->handshakes_max)
         tls_connection_give_up(LIST_ENTRY(server->handshaking.next, struct tls_connection, link),
                                HANDSHAKE_CROWDED);
     err = tls_connection_new(server, fd, address);

@@ -53,8 +53,12 @@ struct tls_settings {
     uint64_t handshake_timeout_ms;
     uint64_t write_timeout_ms; /* for what is unsent when the clear text end has closed */
     uint64_t patience_ms;      /* with a client that acknowledges nothing: then it has vanished */
-    size_t max_connections;    /* beyond it new ones are closed without a word */
-    tls_accepted_fn accepted;  /* runs when a handshake is done */
+    /*
+     * Beyond it the oldest handshake makes room; if there is none, new ones are closed without a word. Open
+     * connections are closed by whoever has their clear text.
+     */
+    size_t max_connections;
+    tls_accepted_fn accepted; /* runs when a handshake is done */
     void *arg;
 };
 

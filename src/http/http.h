@@ -84,8 +84,12 @@ void http_server_guard(struct http_server *server, http_guard_fn guard, void *ar
  */
 void http_server_on_done(struct http_server *server, http_handler_fn fn, void *arg);
 
-/* Binds and listens on all addresses (IPv6 and IPv4). Port 0 picks a free one. 0 or a negative errno. */
-int http_server_listen(struct http_server *server, uint16_t port) MUST_CHECK;
+/*
+ * Binds and listens at `address`, an IP address as text; "": at all of them, of both families where there are
+ * both. Port 0 picks a free one. 0 or a negative errno; -EADDRNOTAVAIL: this machine does not have the
+ * address.
+ */
+int http_server_listen(struct http_server *server, const char *address, uint16_t port) MUST_CHECK;
 uint16_t http_server_port(const struct http_server *server);
 
 /*

@@ -403,28 +403,29 @@ static bool server_has_ipv6(void)
     return works;
 }
 
-int http_server_listen(struct http_server *server, uint16_t port)
+int http_server_listen(struct http_server *server, const char *address, uint16_t port)
 {
-    struct sockaddr_storage address = {0};
-    int len = sizeof(address);
+    struct sockaddr_storage storage = {0};
+    struct sockaddr_in6 *six = (struct sockaddr_in6 *)&storage;
+    struct sockaddr_in *four = (struct sockaddr_in *)&storage;
+    int len = sizeof(storage);
     int rc;
 
     assert(!server->has_listener);
 
-    if (server_has_ipv6())
-        rc = uv_ip6_addr("::", port, (struct sockaddr_in6 *)&address);
-    else
-        rc = uv_ip4_addr("0.0.0.0", port, (struct sockaddr_in *)&address);
-    assert(rc == 0);
-    rc = server_bind(server, (struct sockaddr *)&address);
+    if (!address[0])
+        address = server_has_ipv6() ? "::" : "0.0.0.0";
+    rc = uv_ip4_addr(address, port, four);
     if (rc)
-        return rc;
-    rc = uv_tcp_getsockname(&server->listener, (struct sockaddr *)&address, &len);
+        rc = uv_ip6_addr(address, port, six);
+    if (rc == 0)
+        rc = server_bind(server, (struct sockaddr *)&storage);
+    if (rc == 0)
+        rc = uv_tcp_getsockname(&server->listener, (struct sockaddr *)&storage, &len);
     if (rc)
         return rc;
     server->is_listening = true;
-    server->port = ntohs(address.ss_family == AF_INET6 ? ((struct sockaddr_in6 *)&address)->sin6_port
-                                                       : ((struct sockaddr_in *)&address)->sin_port);
+    server->port = ntohs(storage.ss_family == AF_INET6 ? six->sin6_port : four->sin_port);
     return 0;
 }
 

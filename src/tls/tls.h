@@ -73,8 +73,12 @@ int tls_server_new(uv_loop_t *loop, const struct tls_settings *settings, struct 
                    struct tls_server **ret_server, struct tls_notes *ret_notes,
                    struct tls_problem *ret_problem) MUST_CHECK;
 
-/* Binds and listens on all addresses (IPv6 and IPv4). Port 0 picks a free one. 0 or a negative errno. */
-int tls_server_listen(struct tls_server *server, uint16_t port) MUST_CHECK;
+/*
+ * Binds and listens at `address`, an IP address as text; "": at all of them, of both families where there are
+ * both. Port 0 picks a free one. 0 or a negative errno; -EADDRNOTAVAIL: this machine does not have the
+ * address.
+ */
+int tls_server_listen(struct tls_server *server, const char *address, uint16_t port) MUST_CHECK;
 uint16_t tls_server_port(const struct tls_server *server);
 
 /*

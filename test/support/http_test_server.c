@@ -420,7 +420,7 @@ int main(int argc, char **argv)
     server.signal.data = &server;
     server.timer.data = &server;
     uv_signal_start(&server.signal, on_signal, SIGTERM);
-    rc = http_server_listen(server.http, 0);
+    rc = http_server_listen(server.http, "", 0);
     if (rc) {
         fprintf(stderr, "cannot listen: %s\n", uv_strerror(rc));
         return 1;

@@ -38,6 +38,7 @@ enum {
 struct app {
     const struct config *config;
     const struct settings *settings;
+    size_t max_connections; /* that fit */
     int status;
     bool is_stopping;
     bool is_drained;
@@ -337,7 +338,7 @@ static int app_new_servers(struct app *app)
         .read_timeout_ms = settings->http_read_timeout_ms,
         .write_timeout_ms = settings->http_write_timeout_ms,
         .idle_timeout_ms = settings->http_idle_timeout_ms,
-        .max_connections = (size_t)settings->max_connections,
+        .max_connections = app->max_connections,
         .max_connections_per_client = (size_t)settings->max_connections_per_client,
         .trusted = app->trusted,
     };
@@ -567,7 +568,7 @@ int app_run(const struct config *config)
     log_configure((enum log_level)app.settings->log_level, (enum log_format)app.settings->log_format);
     log_info("smart-router starts", log_str("version", SMART_ROUTER_VERSION), log_num("pid", getpid()));
     app_ignore_signals();
-    app_raise_descriptors(app.settings);
+    app.max_connections = app_raise_descriptors(app.settings);
     if (app_init_loop(&app) < 0)
         return EXIT_FAILED;
     if (app_start(&app) < 0) {

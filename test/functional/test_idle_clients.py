@@ -141,6 +141,20 @@ def test_webhooks_get_through_while_idle_clients_hold_every_connection(start_rou
         assert metric(router, "connections_evicted_total") >= holders.came_back
 
 
+def test_webhooks_get_through_where_there_are_fewer_descriptors_than_connections(start_router):
+    router = start_router({"MAX_CONNECTIONS": "10000"}, nofile=256)
+    router.client.close()
+    silent = [socket.create_connection(("127.0.0.1", router.port), timeout=DEADLINE_S) for _ in range(300)]
+    for number in range(20):
+        with contextlib.closing(http.client.HTTPConnection("127.0.0.1", router.port, timeout=DEADLINE_S)) as connection:
+            assert is_answered(webhook(connection, f"CA{number}"))
+    allowed = next(line["connections_allowed"] for line in router.log_lines() if "connections_allowed" in line)
+    assert metric(router, "connections") <= allowed < 256
+    assert metric(router, "connections_refused_total") == 0
+    for sock in silent:
+        sock.close()
+
+
 # MAX_CONNECTIONS_PER_CLIENT
 
 

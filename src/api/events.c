@@ -160,6 +160,8 @@ void watchers_add(struct watchers *watchers, struct http_request *request)
         api_reply_no_memory(request);
         return;
     }
+    if (!http_request_hold(request))
+        return;
     *watcher = (struct watcher){.watchers = watchers, .request = request};
     list_init(&watcher->link);
     list_append(&watchers->list, &watcher->link);

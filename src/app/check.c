@@ -3,6 +3,7 @@
 #include "api/api.h"
 #include "api/keys.h"
 #include "api/rate.h"
+#include "app/listen.h"
 #include "app/redis.h"
 #include "app/tls.h"
 #include "base/json.h"
@@ -94,6 +95,7 @@ void check_settings(struct config *config)
 
     check_tiers(config);
     check_trusted(config);
+    check_binds(config);
     app_check_tls(config);
     for (size_t i = 0; i < settings->static_pod_count; i++)
         check_static_pod(config, &settings->static_pods[i]);

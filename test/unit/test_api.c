@@ -131,6 +131,11 @@ size_t http_server_connections(const struct http_server *server UNUSED)
     return 3;
 }
 
+uint64_t http_server_evicted(const struct http_server *server UNUSED)
+{
+    return 5;
+}
+
 uint64_t http_server_refused(const struct http_server *server UNUSED)
 {
     return 4;
@@ -225,6 +230,12 @@ void http_respond(struct http_request *request, int status, const char *content_
 void http_respond_error(struct http_request *request, int status, const char *message)
 {
     http_respond(request, status, "application/json", slice_of(message));
+}
+
+bool http_request_hold(struct http_request *request UNUSED)
+{
+    fail();
+    return false;
 }
 
 /* Streams need a loop, which this server has not: see functional/test_events.py. */

@@ -4,7 +4,6 @@ import pathlib
 import signal
 
 import httpx
-import httpx
 import pytest
 from conftest import wait_until
 

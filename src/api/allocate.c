@@ -97,8 +97,13 @@ void allocation_write_url(const struct allocation *allocation, const struct resu
         .merchant = allocation->merchant_id,
     };
 
-    if (settings->make_ticket)
-        settings->make_ticket(settings->make_ticket_arg, allocation->call_sid, values.pod, ticket);
+    if (settings->make_ticket) {
+        struct strbuf path;
+
+        strbuf_init(&path, buf->arena, WS_URL_MAX);
+        settings->make_ticket(settings->make_ticket_arg, allocation->call_sid, values.pod,
+                              ws_url_path(allocation->task.api->ws_url, &values, &path), ticket);
+    }
     ws_url_write(allocation->task.api->ws_url, &values, buf);
 }
 

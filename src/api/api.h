@@ -22,14 +22,18 @@ struct api_settings {
     const char *base_url;        /* VOICE_AGENT_BASE_URL, without a slash at its end */
     const char *ws_url_template; /* WS_URL_TEMPLATE; valid, see api_check_template */
     const char *busy_message;
-    const char *fallback_ws_url;   /* "" if there is none */
-    const char *identity;          /* this process's name: POD_NAME */
-    uv_loop_t *loop;               /* borrowed; NULL: no events can be watched */
-    const struct trusted *trusted; /* TRUSTED_PROXIES, borrowed; NULL: nobody */
-    const char *public_base_url;   /* PUBLIC_BASE_URL, without a slash at its end; NULL or "": not known */
-    const char *rate_limit;        /* RATE_LIMIT, see rate_check; NULL or "": none */
-    /* Writes {ticket} of a URL, API_TICKET_SIZE bytes with its NUL at most; NULL: URLs have no tickets. */
-    void (*make_ticket)(void *arg, const char *call_sid, const char *pod, char *ticket);
+    const char *fallback_ws_url;     /* "" if there is none */
+    const char *identity;            /* this process's name: POD_NAME */
+    uv_loop_t *loop;                 /* borrowed; NULL: no events can be watched */
+    const struct trusted *trusted;   /* TRUSTED_PROXIES, borrowed; NULL: nobody */
+    const char *public_base_url;     /* PUBLIC_BASE_URL, without a slash at its end; NULL or "": not known */
+    const char *rate_limit;          /* RATE_LIMIT, see rate_check; NULL or "": none */
+    const struct trusted *pod_allow; /* POD_ADDRESS_ALLOW, borrowed; see http/address_rule.h */
+    /*
+     * Writes {ticket} of a URL, API_TICKET_SIZE bytes with its NUL at most; `path` is what stands behind it.
+     * NULL: URLs have no tickets.
+     */
+    void (*make_ticket)(void *arg, const char *call_sid, const char *pod, struct slice path, char *ticket);
     void *make_ticket_arg;
 };
 

@@ -1,6 +1,8 @@
 #include "api/api_internal.h"
 #include "api/params.h"
 #include "base/log.h"
+#include "http/address_rule.h"
+#include "http/origin.h"
 
 #define POD_NOT_FOUND "pod not found"
 
@@ -258,6 +260,20 @@ static void api_pod_register_stored(struct api_task *task, const struct result *
     api_reply_json(task->request, 200, &buf);
 }
 
+/* Where the pod is, by its own word; params_fail if it cannot be there. */
+static const char *params_place(struct params *params, const struct api *api, struct http_request *request)
+{
+    const char *address = params_address(params);
+    const char *refusal;
+
+    if (params->error)
+        return address;
+    refusal = address_text_refusal(api->settings.pod_allow, address, request_is_local(request));
+    if (refusal)
+        params_fail(params, "address %s %s", address, refusal);
+    return address;
+}
+
 void api_pod_register(struct http_request *request, void *arg)
 {
     struct pod_task *pod_task = api_task_new(arg, request, sizeof(*pod_task), api_pod_register_stored);
@@ -270,7 +286,7 @@ void api_pod_register(struct http_request *request, void *arg)
     params_read_json(&params, request);
     pod_task->pod = params_pod_name(&params);
     pod->name = pod_task->pod;
-    pod->address = params_address(&params);
+    pod->address = params_place(&params, arg, request);
     pod->incarnation = params_text(&params, "incarnation");
     if (pod->incarnation && !name_is_incarnation(pod->incarnation, strlen(pod->incarnation)))
         params_fail(&params, "incarnation must have 1 to %d printable characters without spaces",

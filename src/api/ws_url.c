@@ -79,6 +79,7 @@ static bool ws_url_parse(const char *text, struct ws_url *url, char *error, size
 {
     const char *at = text;
     size_t fields = 0;
+    size_t tickets = 0;
 
     if (text[0] == '\0' || strlen(text) > WS_URL_TEMPLATE_MAX) {
         snprintf(error, error_size, "must have 1 to %d characters", WS_URL_TEMPLATE_MAX);
@@ -106,6 +107,11 @@ static bool ws_url_parse(const char *text, struct ws_url *url, char *error, size
                 snprintf(error, error_size, "has more than %d placeholders", WS_URL_FIELDS_MAX);
                 return false;
             }
+        }
+        tickets += piece.field == FIELD_TICKET;
+        if (tickets > 1) {
+            snprintf(error, error_size, "has {ticket} twice: a ticket signs what stands behind it");
+            return false;
         }
         if (url)
             url->pieces[url->count++] = piece;
@@ -192,9 +198,11 @@ static void append_value(struct strbuf *buf, const char *text)
         percent_encode(buf, slice_of(text + len));
 }
 
-void ws_url_write(const struct ws_url *url, const struct ws_url_values *values, struct strbuf *buf)
+/* From the piece `first` on. */
+static void ws_url_write_from(const struct ws_url *url, size_t first, const struct ws_url_values *values,
+                              struct strbuf *buf)
 {
-    for (size_t i = 0; i < url->count; i++) {
+    for (size_t i = first; i < url->count; i++) {
         const struct ws_url_piece *piece = &url->pieces[i];
 
         switch (piece->field) {
@@ -228,4 +236,28 @@ void ws_url_write(const struct ws_url *url, const struct ws_url_values *values, 
             assert(!"refused by ws_url_parse");
         }
     }
+}
+
+void ws_url_write(const struct ws_url *url, const struct ws_url_values *values, struct strbuf *buf)
+{
+    ws_url_write_from(url, 0, values, buf);
+}
+
+struct slice ws_url_path(const struct ws_url *url, const struct ws_url_values *values, struct strbuf *buf)
+{
+    struct slice path;
+    size_t at = 0;
+
+    while (at < url->count && url->pieces[at].field != FIELD_TICKET)
+        at++;
+    if (at < url->count)
+        ws_url_write_from(url, at + 1, values, buf);
+    if (strbuf_failed(buf))
+        return SLICE("");
+    path = strbuf_slice(buf);
+    for (size_t i = 0; i < path.len; i++) {
+        if (path.data[i] == '?' || path.data[i] == '#')
+            path.len = i;
+    }
+    return path.len > 0 ? path : SLICE("/");
 }

@@ -37,6 +37,13 @@ int ws_url_new(const char *url_template, const char *base_url, bool has_tickets,
 /* Accepts NULL; always returns NULL. */
 struct ws_url *ws_url_free(struct ws_url *url);
 
+/*
+ * The path that the URL has behind its ticket, as ws_url_write writes it; without a query. "/" if there is
+ * none, or the template has no ticket. `buf`, in an arena, is where it is put together; if that fails the
+ * path is one that no URL has.
+ */
+struct slice ws_url_path(const struct ws_url *url, const struct ws_url_values *values, struct strbuf *buf);
+
 /* Appends the URL; every value is percent-encoded. */
 void ws_url_write(const struct ws_url *url, const struct ws_url_values *values, struct strbuf *buf);
 

@@ -58,6 +58,7 @@ struct app {
     struct gateway *gateway;
     struct reload *reload;
     struct trusted *trusted;
+    struct trusted *pod_allow;
     struct http_server *server;
     struct tls_server *tls; /* NULL: clear text only */
     struct http_server *metrics_server;
@@ -328,7 +329,10 @@ static int app_new_trusted(struct app *app)
 {
     char error[ERROR_MAX];
 
-    return trusted_new(app->settings->trusted_proxies, &app->trusted, error, sizeof(error));
+    int err = trusted_new(app->settings->trusted_proxies, &app->trusted, error, sizeof(error));
+
+    return err < 0 ? err
+                   : trusted_new(app->settings->pod_address_allow, &app->pod_allow, error, sizeof(error));
 }
 
 static int app_new_servers(struct app *app)
@@ -367,7 +371,9 @@ static int app_new_gateway(struct app *app)
         .idle_timeout_ms = settings->gateway_idle_timeout_ms,
         .connect_timeout_ms = settings->gateway_connect_timeout_ms,
         .max_connections = (size_t)settings->gateway_max,
+        .streams_per_call = (size_t)settings->gateway_streams_per_call,
         .trusted = app->trusted,
+        .pod_allow = app->pod_allow,
         .identity = app->identity,
     };
     int err;
@@ -395,6 +401,7 @@ static int app_new_api(struct app *app)
         .trusted = app->trusted,
         .public_base_url = app->settings->public_base_url,
         .rate_limit = app->settings->rate_limit,
+        .pod_allow = app->pod_allow,
         .make_ticket = app->settings->gateway_secret[0] ? gateway_make_ticket : NULL,
         .make_ticket_arg = app->gateway,
     };
@@ -586,6 +593,7 @@ int app_run(const struct config *config)
     api_free(app.api);
     gateway_free(app.gateway);
     trusted_free(app.trusted);
+    trusted_free(app.pod_allow);
     ended_free(app.ended);
     metrics_free(app.metrics);
     free(app.static_pods);

@@ -42,15 +42,15 @@ static void check_static_pod(struct config *config, const struct static_pod *pod
     strbuf_release(&sentence);
 }
 
-static void check_trusted(struct config *config)
+static void check_addresses(struct config *config, const char *name, const char *text)
 {
-    struct trusted *trusted = NULL;
+    struct trusted *list = NULL;
     char error[SENTENCE_MAX] = "";
-    int err = trusted_new(config_settings(config)->trusted_proxies, &trusted, error, sizeof(error));
+    int err = trusted_new(text, &list, error, sizeof(error));
 
     if (err < 0)
-        config_add_error(config, "TRUSTED_PROXIES", err == -EINVAL ? error : strerror(-err));
-    trusted_free(trusted);
+        config_add_error(config, name, err == -EINVAL ? error : strerror(-err));
+    trusted_free(list);
 }
 
 static void check_keys(struct config *config)
@@ -94,7 +94,8 @@ void check_settings(struct config *config)
     const char *bad;
 
     check_tiers(config);
-    check_trusted(config);
+    check_addresses(config, "TRUSTED_PROXIES", settings->trusted_proxies);
+    check_addresses(config, "POD_ADDRESS_ALLOW", settings->pod_address_allow);
     check_binds(config);
     app_check_tls(config);
     for (size_t i = 0; i < settings->static_pod_count; i++)

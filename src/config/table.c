@@ -192,7 +192,10 @@ const struct setting config_table[] = {
     {"GATEWAY_MAX", group_gateway, SETTING_UINT, FIELD(gateway_max), .fallback = "10000", LIMITS(1, 1000000),
      .help = "Gateway connections open at once; more get 503. Each takes two file descriptors."},
     {"GATEWAY_STREAMS_PER_CALL", group_gateway, SETTING_UINT, FIELD(gateway_streams_per_call),
-     .fallback = "2", LIMITS(1, 1000), .help = "Gateway connections of one call open at once; more get 429."},
+     .fallback = "2", LIMITS(1, 1000),
+     .help =
+         "Gateway connections of one call open at once at this router. One more takes the place of one whose "
+         "client has been silent for 5 s, or gets 429."},
 
     /* Tiers */
     {"TIER_CONFIG", group_tiers, SETTING_JSON, FIELD(tier_config), .fallback = "", LIMITS(0, 60 * 1024),

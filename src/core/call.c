@@ -279,6 +279,7 @@ int call_info(const struct call *call, struct arena *arena, struct call_info *re
         .provider = arena_strdup(arena, call->provider),
         .allocated_at_ms = call->allocated_at_ms,
         .expires_at_ms = call->lease.at,
+        .pod_source = call->pod->source,
     };
 
     if (!info.call_sid || !info.pod || !info.address || !info.pool || !info.merchant_id || !info.provider)

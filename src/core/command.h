@@ -329,6 +329,7 @@ struct call_info {
     const char *provider; /* whose call it is: see allocate */
     uint64_t allocated_at_ms;
     uint64_t expires_at_ms;
+    enum pod_source pod_source; /* who named the address; POD_SOURCE_API if that is not known */
 };
 
 struct pod_info {

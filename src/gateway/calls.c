@@ -669,6 +669,11 @@ void calls_found(struct held_call *call, const struct call_info *info, bool was_
     }
 }
 
+size_t calls_connections(const struct held_call *call)
+{
+    return call->holds;
+}
+
 bool calls_is_over(const struct held_call *call)
 {
     return call->is_over;

@@ -61,6 +61,9 @@ void calls_found(struct held_call *call, const struct call_info *info, bool was_
 /* It was moved to another pod. */
 void calls_moved(struct held_call *call, const char *pod);
 
+/* Its connections, open, being opened or being closed. */
+size_t calls_connections(const struct held_call *call);
+
 /* Must its connections be closed, and none be opened? */
 bool calls_is_over(const struct held_call *call);
 

@@ -86,6 +86,36 @@ bool carried_has_client(const struct gateway *gateway, const struct held_call *c
     return false;
 }
 
+bool carried_make_room(struct gateway *gateway, const struct held_call *call, size_t openings)
+{
+    struct carried *silent = NULL;
+    uint64_t silence_ms = GATEWAY_SILENCE_MS;
+    size_t count = openings;
+
+    LIST_FOR_EACH (link, &gateway->carried) {
+        struct carried *carried = LIST_ENTRY(link, struct carried, link);
+        uint64_t ms;
+
+        if (carried->call != call || tunnel_is_closing(carried->tunnel))
+            continue;
+        count++;
+        ms = tunnel_client_silence_ms(carried->tunnel);
+        if (ms >= silence_ms) {
+            silence_ms = ms;
+            silent = carried;
+        }
+    }
+    if (count <= gateway->settings.streams_per_call)
+        return true;
+    if (!silent)
+        return false;
+    log_info("connection closed for another one of its call: its client has been silent",
+             log_str("call_sid", silent->call_sid), log_str("pod", silent->pod),
+             log_str("request_id", silent->request_id));
+    tunnel_cut(silent->tunnel, TUNNEL_REPLACED);
+    return true;
+}
+
 void carried_cut_all(struct gateway *gateway)
 {
     if (gateway->carried_count > 0)

@@ -5,6 +5,7 @@
 #include <stdlib.h>
 
 #include "core/names.h"
+#include "http/address_rule.h"
 
 enum { CONNECT_TRIES_MAX = 4 }; /* addresses of one name */
 
@@ -15,8 +16,11 @@ struct connecting {
     uv_connect_t connect;
     uv_tcp_t *tcp;
     struct sockaddr_storage addresses[CONNECT_TRIES_MAX];
+    const struct trusted *allow;
     size_t count;
     size_t next;
+    bool is_guarded;
+    bool may_be_loopback;
     bool is_looking;
     bool is_over; /* the outcome is known; what is under way must still come back */
     bool is_late; /* the time is over, but the sockets are looked at once more */
@@ -28,39 +32,40 @@ struct connecting {
 };
 
 /* Splits it into host and port. 0 or -EINVAL. */
-static int address_split(const char *address, uint16_t default_port, char host[ADDRESS_MAX + 1],
-                         uint16_t *ret_port)
+static int read_address(const char *address, uint16_t default_port, char host[ADDRESS_MAX + 1],
+                        uint16_t *ret_port)
 {
-    const char *host_at = address;
-    const char *colon = strrchr(address, ':');
-    size_t host_len = strlen(address);
-    unsigned long port = default_port;
-    char *end;
+    struct slice host_text, port_text;
+    unsigned long port = 0;
 
-    if (address[0] == '[') {
-        const char *bracket = strchr(address, ']');
-
-        if (!bracket || (bracket[1] != '\0' && bracket[1] != ':'))
-            return -EINVAL;
-        host_at = address + 1;
-        host_len = (size_t)(bracket - host_at);
-        colon = bracket[1] == ':' ? bracket + 1 : NULL;
-    } else if (colon && strchr(address, ':') != colon) {
-        colon = NULL; /* an IPv6 address without brackets has no port */
-    } else if (colon) {
-        host_len = (size_t)(colon - address);
-    }
-    if (colon) {
-        port = strtoul(colon + 1, &end, 10);
-        if (colon[1] < '0' || colon[1] > '9' || *end || port == 0 || port > 65535)
-            return -EINVAL;
-    }
-    if (host_len == 0 || host_len > ADDRESS_MAX)
+    if (address_split(slice_of(address), &host_text, &port_text) < 0 || host_text.len > ADDRESS_MAX ||
+        port_text.len > 5)
         return -EINVAL;
-    memcpy(host, host_at, host_len);
-    host[host_len] = '\0';
+    for (size_t i = 0; i < port_text.len; i++) {
+        if (port_text.data[i] < '0' || port_text.data[i] > '9')
+            return -EINVAL;
+        port = port * 10 + (unsigned long)(port_text.data[i] - '0');
+    }
+    if (port_text.len == 0)
+        port = default_port;
+    if (port == 0 || port > 65535)
+        return -EINVAL;
+    memcpy(host, host_text.data, host_text.len);
+    host[host_text.len] = '\0';
     *ret_port = (uint16_t)port;
     return 0;
+}
+
+/* May it be connected to? Asked of every address, right before it is used: a name may change what it means.
+ */
+static bool connect_may_try(const struct connecting *connecting, const struct sockaddr *socket_address)
+{
+    struct address address;
+
+    if (!connecting->is_guarded)
+        return true;
+    return address_of_socket(socket_address, &address) == 0 &&
+           !address_refusal(connecting->allow, &address, connecting->may_be_loopback);
 }
 
 static void connect_finish(struct connecting *connecting)
@@ -165,6 +170,7 @@ static void connect_next(struct connecting *connecting)
 static void connect_looked_up(uv_getaddrinfo_t *lookup, int status, struct addrinfo *found)
 {
     struct connecting *connecting = CONTAINER_OF(lookup, struct connecting, lookup);
+    bool has_found;
 
     connecting->is_looking = false;
     if (connecting->is_left) {
@@ -174,13 +180,15 @@ static void connect_looked_up(uv_getaddrinfo_t *lookup, int status, struct addri
     }
     for (const struct addrinfo *info = found; info && connecting->count < CONNECT_TRIES_MAX;
          info = info->ai_next)
-        if (info->ai_addrlen <= sizeof(connecting->addresses[0]))
+        if (info->ai_addrlen <= sizeof(connecting->addresses[0]) &&
+            connect_may_try(connecting, info->ai_addr))
             memcpy(&connecting->addresses[connecting->count++], info->ai_addr, info->ai_addrlen);
+    has_found = found != NULL;
     uv_freeaddrinfo(found);
     if (connecting->is_over)
         return; /* the timer is being closed, and then it finishes */
     if (status || connecting->count == 0)
-        connect_over(connecting, status ? status : UV_EAI_NONAME);
+        connect_over(connecting, status ? status : has_found ? -EACCES : UV_EAI_NONAME);
     else
         connect_next(connecting);
 }
@@ -220,6 +228,8 @@ static int connect_begin(struct connecting *connecting, const char *host, uint16
 
     if (uv_ip4_addr(host, port, (struct sockaddr_in *)address) == 0 ||
         uv_ip6_addr(host, port, (struct sockaddr_in6 *)address) == 0) {
+        if (!connect_may_try(connecting, (const struct sockaddr *)address))
+            return -EACCES;
         connecting->count = 1;
         connect_next(connecting);
         return 0;
@@ -231,13 +241,13 @@ static int connect_begin(struct connecting *connecting, const char *host, uint16
     return err;
 }
 
-int connect_start(uv_loop_t *loop, const char *address, uint16_t default_port, uint64_t timeout_ms,
-                  connect_done_fn done, void *arg, struct connecting **ret_connecting)
+int connect_start(uv_loop_t *loop, const struct connect_target *target, connect_done_fn done, void *arg,
+                  struct connecting **ret_connecting)
 {
     struct connecting *connecting;
     char host[ADDRESS_MAX + 1];
     uint16_t port;
-    int err = address_split(address, default_port, host, &port);
+    int err = read_address(target->address, target->default_port, host, &port);
 
     if (err < 0)
         return err;
@@ -247,10 +257,13 @@ int connect_start(uv_loop_t *loop, const char *address, uint16_t default_port, u
     connecting->loop = loop;
     connecting->done = done;
     connecting->arg = arg;
+    connecting->allow = target->allow;
+    connecting->is_guarded = target->is_guarded;
+    connecting->may_be_loopback = address_text_is_loopback(target->address);
     err = uv_timer_init(loop, &connecting->timer);
     assert(err == 0); /* it never fails */
     connecting->timer.data = connecting;
-    (void)uv_timer_start(&connecting->timer, connect_timed_out, timeout_ms, 0);
+    (void)uv_timer_start(&connecting->timer, connect_timed_out, target->timeout_ms, 0);
     err = connect_begin(connecting, host, port);
     if (err)
         connect_over(connecting, err);

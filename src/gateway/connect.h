@@ -8,19 +8,28 @@
 
 #include <uv.h>
 
-#include "base/base.h"
+#include "http/forwarded.h"
 
 struct connecting; /* opaque: see connect.c */
 
 /*
  * `err` 0: `tcp` is connected and the caller's to uv_close and free(). Else `tcp` is NULL: -ETIMEDOUT,
- * -ECONNREFUSED, or whatever else the network or the lookup said (a code of libuv).
+ * -ECONNREFUSED, -EACCES (no pod may be at any of its addresses), or whatever else the network or the lookup
+ * said (a code of libuv).
  */
 typedef void (*connect_done_fn)(void *arg, int err, uv_tcp_t *tcp);
 
-/* 0; -EINVAL: that is no address; -ENOMEM. Copies `address`. */
-int connect_start(uv_loop_t *loop, const char *address, uint16_t default_port, uint64_t timeout_ms,
-                  connect_done_fn done, void *arg, struct connecting **ret_connecting) MUST_CHECK;
+struct connect_target {
+    const char *address;
+    const struct trusted *allow; /* if it is guarded: see http/address_rule.h; borrowed until `done` */
+    uint64_t timeout_ms;
+    uint16_t default_port;
+    bool is_guarded; /* connects only where a pod that registered itself may be */
+};
+
+/* 0; -EINVAL: that is no address; -ENOMEM. Copies the address. */
+int connect_start(uv_loop_t *loop, const struct connect_target *target, connect_done_fn done, void *arg,
+                  struct connecting **ret_connecting) MUST_CHECK;
 
 /*
  * Does an error say that this process can connect to nobody at the moment, because descriptors, ports or

@@ -113,7 +113,8 @@ int gateway_new(uv_loop_t *loop, const struct gateway_settings *settings, struct
                                          .on_over_arg = gateway};
     int err;
 
-    assert(settings->connect_timeout_ms > 0 && settings->idle_timeout_ms > 0);
+    assert(settings->connect_timeout_ms > 0 && settings->idle_timeout_ms > 0 &&
+           settings->streams_per_call > 0);
     if (!gateway)
         return -ENOMEM;
     gateway->loop = loop;
@@ -164,15 +165,29 @@ int gateway_serve(struct gateway *gateway, struct http_server *server)
                    : http_server_route(server, "GET", "/ws/pod/{pod}/{rest...}", gateway_asked, gateway);
 }
 
-void gateway_make_ticket(void *arg, const char *call_sid, const char *pod, char ticket[GATEWAY_TICKET_SIZE])
+void gateway_make_ticket(void *arg, const char *call_sid, const char *pod, struct slice path,
+                         char ticket[GATEWAY_TICKET_SIZE])
 {
     const struct gateway *gateway = arg;
     uint64_t expiry_ms = clock_wall_ms() + gateway->settings.ticket_ttl_ms;
+    const struct ticket_use use = {.purpose = TICKET_STREAM, .pod = pod, .path = path};
 
-    /* Without memory the URL has no ticket, and the gateway refuses it. */
+    /* Without memory, or with a path that nobody can ask for, there is no ticket; the gateway refuses it. */
     if (gateway->secret_count == 0 ||
-        ticket_make(gateway->secrets[0], call_sid, pod, expiry_ms / 1000, ticket) < 0)
+        ticket_make(gateway->secrets[0], call_sid, &use, expiry_ms / 1000, ticket) < 0)
         ticket[0] = '\0';
+}
+
+struct connect_target gateway_target(const struct gateway *gateway, const char *address,
+                                     enum pod_source source)
+{
+    return (struct connect_target){
+        .address = address,
+        .allow = gateway->settings.pod_allow,
+        .timeout_ms = gateway->settings.connect_timeout_ms,
+        .default_port = gateway->settings.agent_port,
+        .is_guarded = source == POD_SOURCE_API, /* the others are where the operator has put them */
+    };
 }
 
 size_t gateway_connections(const struct gateway *gateway)

@@ -3,17 +3,19 @@
  *
  * GET /ws/pod/{pod}/{rest} with an Upgrade is opened at the pod that has the call, as /{rest}; once the pod
  * has agreed, bytes go both ways without anybody looking at them. With secrets the path is
- * /ws/pod/{pod}/{ticket}/{rest}: the ticket names the call, and the pod does not get to see it. Without,
- * it is the call that a segment of the path names, else the pod's newest live one that has not connected yet.
+ * /ws/pod/{pod}/{ticket}/{rest}: the ticket names the call, is good for this pod and this rest only, and the
+ * pod does not get to see it. Without, it is the call that a segment of the path names, else the pod's newest
+ * live one that has not connected yet.
  *
  * While a call has a connection its lease is renewed; some time after the last one has closed it is released.
  * A pod that cannot be reached is put aside and its call moves to another one, before the client has seen
  * anything.
  *
  * What is refused gets a JSON error: 426 no upgrade, 400 not a WebSocket or with a body, 403 bad or expired
- * ticket, 404 unknown pod, 409 the pod has no live call (or the ticket's call has ended), 502 the pod does
- * not answer as it should, 504 it does not answer in time, 503 the pod is draining and has no such call, no
- * pod is free, the store is out of reach, there are too many connections, or the router is stopping.
+ * ticket, 404 unknown pod, 409 the pod has no live call (or the ticket's call has ended), 429 the call has
+ * its connections already, 502 the pod does not agree (what it says instead stays here), 504 it does not
+ * answer in time, 503 the pod is draining and has no such call, no pod is free, the store is out of reach,
+ * there are too many connections, or the router is stopping.
  *
  * Meets the rest of the router only in the store. Loop thread only.
  */
@@ -33,7 +35,7 @@ enum {
     GATEWAY_TICKET_SIZE = 208, /* with its NUL */
 };
 
-/* Strings and `trusted` are borrowed and must stay. */
+/* Strings and lists are borrowed and must stay. */
 struct gateway_settings {
     const char *secret;          /* "" if none; two are separated by a comma: the first signs, both verify */
     uint16_t agent_port;         /* for addresses that name none */
@@ -43,9 +45,12 @@ struct gateway_settings {
     uint64_t idle_timeout_ms;    /* without a byte in either direction */
     uint64_t connect_timeout_ms; /* to reach a pod; it may take five times as long to answer */
     size_t max_connections;      /* open or being opened */
+    size_t streams_per_call;     /* of them, at this router */
     const char *identity;        /* a carrier, see core/command.h */
     bool shares_store;           /* with other routers */
     const struct trusted *trusted; /* whose X-Forwarded headers pods get to see; NULL: nobody's */
+    const struct trusted
+        *pod_allow; /* where pods that registered themselves may be, see http/address_rule.h */
 };
 
 /* Is GATEWAY_SECRET one that can be used? False, with a sentence in `error`. "" is fine: no tickets. */
@@ -64,8 +69,12 @@ int gateway_set_secret(struct gateway *gateway, const char *secret) MUST_CHECK;
 /* Adds the routes to `server`. */
 int gateway_serve(struct gateway *gateway, struct http_server *server) MUST_CHECK;
 
-/* A ticket for the call on the pod, good from now on; "" if there are no secrets. `arg` is the gateway. */
-void gateway_make_ticket(void *arg, const char *call_sid, const char *pod, char ticket[GATEWAY_TICKET_SIZE]);
+/*
+ * A ticket for the call on the pod, for the path that stands behind it in the URL, good from now on; "" if
+ * there are no secrets. `arg` is the gateway.
+ */
+void gateway_make_ticket(void *arg, const char *call_sid, const char *pod, struct slice path,
+                         char ticket[GATEWAY_TICKET_SIZE]);
 
 /*
  * The store has ended this call, and nobody had asked for that: if it has open connections here, the gateway

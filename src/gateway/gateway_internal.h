@@ -7,6 +7,7 @@
 #include "base/list.h"
 #include "gateway/ask.h"
 #include "gateway/calls.h"
+#include "gateway/connect.h"
 #include "gateway/gateway.h"
 #include "gateway/presence.h"
 #include "gateway/tunnel.h"
@@ -20,6 +21,7 @@ enum refusal_reason {
     REFUSED_NO_CALL,
     REFUSED_DRAINING,
     REFUSED_TOO_MANY,
+    REFUSED_CALL_FULL, /* the call has as many connections as it may have */
     REFUSED_STOPPING,
     REFUSED_STORE,
     REFUSED_NO_PODS,
@@ -34,11 +36,17 @@ enum refusal_reason {
     REFUSED_REASONS,
 };
 
-enum { GATEWAY_ASIDE_MS = 60 * 1000 }; /* how long a pod that cannot be reached gets no new call */
+enum {
+    GATEWAY_ASIDE_MS = 60 * 1000, /* how long a pod that cannot be reached gets no new call */
+    /* Providers send audio many times a second: one that is silent for so long is taken for gone, if it must.
+     */
+    GATEWAY_SILENCE_MS = 5 * 1000,
+};
 
 enum connect_failure {
     CONNECT_REFUSED,
     CONNECT_TIMED_OUT,
+    CONNECT_FORBIDDEN, /* no pod may be there */
     CONNECT_FAILED,
     CONNECT_FAILURES,
 };
@@ -100,6 +108,11 @@ int carried_start(struct gateway *gateway, const struct carried_names *names, st
 void carried_cut_all(struct gateway *gateway);
 /* Those of one call, which is over, or is on the pod `but_on_pod` now; NULL: all. */
 void carried_cut_call(struct gateway *gateway, const struct held_call *call, const char *but_on_pod);
+/*
+ * One more connection of the call is being opened, which makes `openings` of them; true if it may be. At the
+ * limit the one whose client has been silent longest makes room, if that is long enough.
+ */
+bool carried_make_room(struct gateway *gateway, const struct held_call *call, size_t openings);
 /* Does the call have an open connection whose client is still there? */
 bool carried_has_client(const struct gateway *gateway, const struct held_call *call);
 
@@ -109,6 +122,10 @@ bool carried_has_client(const struct gateway *gateway, const struct held_call *c
  */
 void probe_start(struct gateway *gateway, const char *pod);
 void probe_cancel_all(struct gateway *gateway);
+
+/* Where a pod is, and whether it said so itself: then it may not be everywhere. Borrows `address`. */
+struct connect_target gateway_target(const struct gateway *gateway, const char *address,
+                                     enum pod_source source);
 
 /* connect.c's errors, as they are counted. */
 void gateway_count_failure(struct gateway *gateway, int err);

@@ -1,6 +1,7 @@
 #include "gateway/head.h"
 
 #include "base/slice.h"
+#include "http/origin.h"
 
 /* What RFC 9110 calls hop-by-hop, and what frames a body. */
 static bool is_for_one_hop(struct slice name)
@@ -50,6 +51,21 @@ static bool is_replaced(struct slice name)
     return false;
 }
 
+/*
+ * Is it the client's word for what the pod must be able to believe? What this router tells a pod about its
+ * call, and, from a stranger, what only a proxy can know.
+ */
+static bool is_claim(struct slice name, bool is_by_proxy)
+{
+    static const char *const ours[] = {"x-call-sid", "x-merchant-id", "x-call-resumed"};
+
+    for (size_t i = 0; i < ARRAY_LEN(ours); i++)
+        if (header_is(name, ours[i]))
+            return true;
+    /* An underscore is nobody's way to write these, but that of somebody who wants to get past a proxy. */
+    return header_names_client(name) && (!is_by_proxy || memchr(name.data, '_', name.len));
+}
+
 /* The addresses that proxies before us have written, if they are believed, and our own peer's. */
 static void append_forwarded_for(const struct http_request *request, bool is_by_proxy, struct strbuf *buf)
 {
@@ -93,7 +109,8 @@ void head_write_request(const struct trusted *trusted, struct http_request *requ
         struct slice name, value;
 
         http_request_header_at(request, i, &name, &value);
-        if (is_for_one_hop(name) || is_replaced(name) || is_named_in_connection(request, name))
+        if (is_for_one_hop(name) || is_replaced(name) || is_claim(name, forwarded.is_by_proxy) ||
+            is_named_in_connection(request, name))
             continue;
         strbuf_append(buf, name.data, name.len);
         strbuf_append(buf, ": ", 2);
@@ -107,34 +124,6 @@ void head_write_request(const struct trusted *trusted, struct http_request *requ
         append_header(buf, "X-Forwarded-Host", forwarded.host);
     append_header(buf, "X-Request-Id", slice_of(http_request_id(request)));
     strbuf_append(buf, "\r\n", 2);
-}
-
-bool head_next(struct slice head, size_t *at, struct slice *ret_name, struct slice *ret_value)
-{
-    const char *line, *end, *colon;
-
-    if (*at == 0) {
-        /* The status line is no header. */
-        end = memmem(head.data, head.len, "\r\n", 2);
-        *at = end ? (size_t)(end + 2 - head.data) : head.len;
-    }
-    for (;;) {
-        line = head.data + *at;
-        end = memmem(line, head.len - *at, "\r\n", 2);
-        if (!end || end == line)
-            return false;
-        *at = (size_t)(end + 2 - head.data);
-        colon = memchr(line, ':', (size_t)(end - line));
-        if (colon && colon > line)
-            break;
-    }
-    *ret_name = (struct slice){line, (size_t)(colon - line)};
-    for (colon++; colon < end && (*colon == ' ' || *colon == '\t'); colon++)
-        ;
-    while (end > colon && (end[-1] == ' ' || end[-1] == '\t'))
-        end--;
-    *ret_value = (struct slice){colon, (size_t)(end - colon)};
-    return true;
 }
 
 static bool is_token(struct slice text)
@@ -173,40 +162,6 @@ static bool is_clean(struct slice head)
     return true;
 }
 
-static int read_length(struct slice text, size_t *ret_length)
-{
-    size_t length = 0;
-
-    if (text.len == 0 || text.len > 9)
-        return -EPROTO;
-    for (size_t i = 0; i < text.len; i++) {
-        if (text.data[i] < '0' || text.data[i] > '9')
-            return -EPROTO;
-        length = length * 10 + (size_t)(text.data[i] - '0');
-    }
-    *ret_length = length;
-    return 0;
-}
-
-static int read_framing(struct slice head, struct head_answer *answer)
-{
-    struct slice name, value;
-    size_t at = 0;
-
-    while (head_next(head, &at, &name, &value)) {
-        if (slice_is_word(name, "content-length")) {
-            if (answer->has_length || read_length(value, &answer->content_length) < 0)
-                return -EPROTO;
-            answer->has_length = true;
-        } else if (slice_is_word(name, "transfer-encoding")) {
-            if (!slice_is_word(value, "chunked"))
-                return -EPROTO;
-            answer->is_chunked = true;
-        }
-    }
-    return answer->is_chunked && answer->has_length ? -EPROTO : 0;
-}
-
 int head_read_answer(struct slice data, struct head_answer *ret_answer)
 {
     const char *end = memmem(data.data, data.len, "\r\n\r\n", 4);
@@ -225,80 +180,10 @@ int head_read_answer(struct slice data, struct head_answer *ret_answer)
     }
     if (answer.status != 101 && (answer.status < 200 || answer.status > 599))
         return -EPROTO;
-    if (!is_clean((struct slice){data.data, answer.len}) ||
-        read_framing((struct slice){data.data, answer.len}, &answer) < 0)
+    if (!is_clean((struct slice){data.data, answer.len}))
         return -EPROTO;
+    end = memmem(data.data, data.len, "\r\n", 2);
+    answer.said = (struct slice){data.data + 9, (size_t)(end - data.data - 9)};
     *ret_answer = answer;
     return 1;
-}
-
-bool head_is_for_client(struct slice name)
-{
-    /* The server writes these itself. */
-    return !is_for_one_hop(name) && !slice_is_word(name, "date") && !slice_is_word(name, "x-request-id");
-}
-
-static int hex_digit(char c)
-{
-    if (c >= '0' && c <= '9')
-        return c - '0';
-    c |= 0x20;
-    return c >= 'a' && c <= 'f' ? c - 'a' + 10 : -1;
-}
-
-/* 1: all chunks are there, and *ret_len is what they hold; `move` then puts it together at the front. */
-static int walk_chunks(char *data, size_t len, bool move, size_t *ret_len)
-{
-    size_t at = 0;
-    size_t out = 0;
-
-    for (;;) {
-        const char *end = memmem(data + at, len - at, "\r\n", 2);
-        size_t size = 0;
-        size_t digits = 0;
-
-        if (!end)
-            return 0;
-        for (; hex_digit(data[at + digits]) >= 0; digits++)
-            size = size * 16 + (size_t)hex_digit(data[at + digits]);
-        if (digits == 0 || digits > 6)
-            return -EPROTO;
-        at = (size_t)(end + 2 - data);
-        if (size == 0) {
-            *ret_len = out;
-            return 1; /* trailers are of no interest */
-        }
-        if (len - at < size + 2)
-            return 0;
-        if (move)
-            memmove(data + out, data + at, size);
-        out += size;
-        at += size + 2;
-    }
-}
-
-int head_read_body(const struct head_answer *answer, char *data, size_t len, bool is_end,
-                   struct slice *ret_body)
-{
-    size_t body_len = len;
-    int some = 1;
-
-    if (answer->status == 204 || answer->status == 304)
-        body_len = 0;
-    else if (answer->is_chunked)
-        some = walk_chunks(data, len, false, &body_len);
-    else if (answer->has_length)
-        some = len >= answer->content_length ? 1 : 0;
-    else
-        some = is_end ? 1 : 0;
-    if (some == 0 && is_end)
-        return -EPROTO;
-    if (some <= 0)
-        return some;
-    if (answer->is_chunked && body_len > 0)
-        some = walk_chunks(data, len, true, &body_len);
-    else if (answer->has_length)
-        body_len = min_u64(body_len, answer->content_length);
-    *ret_body = (struct slice){data, body_len};
-    return some;
 }

@@ -17,6 +17,7 @@ const char *refusal_reason_name(enum refusal_reason reason)
         [REFUSED_BY_POD] = "refused_by_pod",  [REFUSED_BAD_ANSWER] = "bad_answer",
         [REFUSED_NO_ANSWER] = "no_answer",    [REFUSED_CLIENT_GONE] = "client_gone",
         [REFUSED_NO_MEMORY] = "no_memory",    [REFUSED_EXHAUSTED] = "exhausted",
+        [REFUSED_CALL_FULL] = "call_full",
     };
 
     assert(reason < REFUSED_REASONS);
@@ -37,7 +38,7 @@ static struct metrics_series *series(struct metrics_family *family, const char *
 int gateway_count_in(struct gateway_metrics *count, struct metrics *metrics)
 {
     static const char *const reason[] = {"reason"}, *const direction[] = {"direction"};
-    static const char *const failures[CONNECT_FAILURES] = {"refused", "timeout", "other"};
+    static const char *const failures[CONNECT_FAILURES] = {"refused", "timeout", "forbidden", "other"};
     struct metrics_family *connections =
         metrics_family(metrics, METRICS_GAUGE, "smart_router_gateway_connections",
                        "WebSocket connections that are open to pods.", NULL, 0, NULL, 0);
@@ -81,6 +82,7 @@ void gateway_count_failure(struct gateway *gateway, int err)
 {
     enum connect_failure failure = err == -ECONNREFUSED ? CONNECT_REFUSED
                                    : err == -ETIMEDOUT  ? CONNECT_TIMED_OUT
+                                   : err == -EACCES     ? CONNECT_FORBIDDEN
                                                         : CONNECT_FAILED;
 
     metrics_add(gateway->metrics.failures[failure], 1);

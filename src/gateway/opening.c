@@ -11,7 +11,6 @@
 #include "base/clock.h"
 #include "base/log.h"
 #include "base/slice.h"
-#include "gateway/connect.h"
 #include "gateway/gateway_internal.h"
 #include "gateway/head.h"
 #include "gateway/ticket.h"
@@ -21,8 +20,12 @@ enum {
     MOVES_MAX = 3,       /* pods that may turn out to be out of reach for one client */
     ANSWER_PATIENCE = 5, /* times the connect timeout, for the pod to answer */
     ANSWER_STEP = 2048,  /* room for one read of the answer */
-    ANSWER_MAX = HEAD_ANSWER_MAX + HEAD_BODY_MAX + ANSWER_STEP,
+    ANSWER_MAX = HEAD_ANSWER_MAX + 2 * ANSWER_STEP,
+    POD_ANSWER_MAX = 64, /* of a refusal's first line, in the log */
 };
+
+/* All that a client learns of a pod that does not agree; the log has the rest. */
+#define NOT_ACCEPTED "the pod did not accept the connection"
 
 struct opening {
     unsigned magic;
@@ -36,14 +39,14 @@ struct opening {
     uv_tcp_t *pod_tcp;
     uv_timer_t timer;     /* for the pod's answer */
     struct strbuf answer; /* in the request's arena, as all that is not fixed in size */
-    struct head_answer head;
-    bool has_head;
     bool is_aborted;
+    enum pod_source source; /* of the pod that has the call */
     unsigned moves;
     char call_sid[CALL_SID_MAX + 1];
     char url_pod[POD_NAME_MAX + 1]; /* the one that the URL names */
     char pod[POD_NAME_MAX + 1];     /* the one that has the call */
     char address[ADDRESS_MAX + 1];
+    char pod_answer[POD_ANSWER_MAX + 1]; /* "": it has not refused */
 };
 
 struct opening *opening_of(struct list *link)
@@ -94,6 +97,7 @@ static void log_refusal(const struct gateway *gateway UNUSED, struct http_reques
     LOG_AT(status >= 500 ? LOG_WARN : LOG_INFO, "connection refused", log_str("error", message),
            log_str("reason", refusal_reason_name(reason)), log_num("status", status), log_str("pod", pod),
            log_str("call_sid", opening ? opening->call_sid : NULL),
+           log_str("pod_answer", opening && opening->pod_answer[0] ? opening->pod_answer : NULL),
            log_str("client", http_request_peer(request)), log_str("request_id", http_request_id(request)));
 }
 
@@ -187,49 +191,29 @@ static void opening_carry(struct opening *opening)
     opening_end(opening);
 }
 
-/* The pod has answered something else: that is the client's answer, too. */
-static void opening_pass_on(struct opening *opening, struct slice body)
+/*
+ * The pod has answered something else than yes. What it said is for the log: who may register a pod must not
+ * be able to read through us what other services say.
+ */
+static void opening_refuse_by_pod(struct opening *opening, struct slice said)
 {
-    struct http_request *request = opening->request;
-    struct arena *arena = http_request_arena(request);
-    struct slice head = {opening->answer.data, opening->head.len};
-    struct slice name, value;
-    int status = opening->head.status;
-    size_t at = 0;
-
-    while (head_next(head, &at, &name, &value)) {
-        const char *name_text = head_is_for_client(name) ? arena_copy(arena, name.data, name.len) : NULL;
-        const char *value_text = name_text ? arena_copy(arena, value.data, value.len) : NULL;
-
-        if (value_text)
-            http_response_header(request, name_text, value_text);
-    }
-    metrics_add(opening->gateway->metrics.refusals[REFUSED_BY_POD], 1);
-    log_refusal(opening->gateway, request, opening, status, REFUSED_BY_POD, "the pod refused the connection");
-    opening_end(opening);
-    http_respond(request, status, NULL, body);
+    snprintf(opening->pod_answer, sizeof(opening->pod_answer), "%.*s", (int)min_u64(said.len, POD_ANSWER_MAX),
+             said.data);
+    opening_refuse(opening, 502, REFUSED_BY_POD, NOT_ACCEPTED);
 }
 
 /* Looks at what has come of the answer so far. */
 static void opening_look(struct opening *opening, bool is_end)
 {
-    struct slice body = {"", 0};
-    int some = 1;
+    struct head_answer answer;
+    int some = head_read_answer(strbuf_slice(&opening->answer), &answer);
 
-    if (!opening->has_head)
-        some = head_read_answer(strbuf_slice(&opening->answer), &opening->head);
-    opening->has_head = some > 0;
-    if (some > 0 && opening->head.status == 101) {
+    if (some > 0 && answer.status == 101)
         opening_carry(opening);
-        return;
-    }
-    if (some > 0)
-        some = head_read_body(&opening->head, opening->answer.data + opening->head.len,
-                              opening->answer.len - opening->head.len, is_end, &body);
-    if (some > 0)
-        opening_pass_on(opening, body);
+    else if (some > 0)
+        opening_refuse_by_pod(opening, answer.said);
     else if (some < 0 || is_end)
-        opening_refuse(opening, 502, REFUSED_BAD_ANSWER, "the pod did not answer as a WebSocket server does");
+        opening_refuse(opening, 502, REFUSED_BAD_ANSWER, NOT_ACCEPTED);
 }
 
 static void opening_alloc(uv_handle_t *handle, size_t suggested UNUSED, uv_buf_t *ret_buf)
@@ -250,7 +234,7 @@ static void opening_read(uv_stream_t *stream, ssize_t count, const uv_buf_t *buf
     if (count > 0)
         opening->answer.len += (size_t)count;
     if (count == UV_ENOBUFS)
-        opening_refuse(opening, 502, REFUSED_BAD_ANSWER, "the pod's answer is too long");
+        opening_refuse(opening, 502, REFUSED_BAD_ANSWER, NOT_ACCEPTED);
     else
         opening_look(opening, count < 0);
 }
@@ -281,7 +265,7 @@ static void opening_greet(struct opening *opening)
     /* A fresh socket's buffer has room for every header that was accepted. */
     if (uv_try_write(stream, &buf, 1) != (int)head.len ||
         uv_read_start(stream, opening_alloc, opening_read)) {
-        opening_refuse(opening, 502, REFUSED_BAD_ANSWER, "the pod could not be asked");
+        opening_refuse(opening, 502, REFUSED_BAD_ANSWER, NOT_ACCEPTED);
         return;
     }
     (void)uv_timer_start(&opening->timer, opening_not_answered,
@@ -290,8 +274,10 @@ static void opening_greet(struct opening *opening)
 
 static void opening_connect(struct opening *opening);
 
-static void opening_found(struct opening *opening, const char *pod, const char *address)
+static void opening_found(struct opening *opening, const char *pod, const char *address,
+                          enum pod_source source)
 {
+    opening->source = source;
     snprintf(opening->pod, sizeof(opening->pod), "%s", pod);
     snprintf(opening->address, sizeof(opening->address), "%s", address);
 }
@@ -307,7 +293,8 @@ static void opening_held(void *arg, int err, const struct result *result)
         return;
     if (result->outcome == OUTCOME_OK) {
         calls_found(opening->call, &result->hold.call, result->hold.was_connected);
-        opening_found(opening, result->hold.call.pod, result->hold.call.address);
+        opening_found(opening, result->hold.call.pod, result->hold.call.address,
+                      result->hold.call.pod_source);
         opening_connect(opening);
     } else if (result->hold.has_ended || opening->pod[0]) {
         opening_refuse(opening, 409, REFUSED_NO_CALL, "the call has ended");
@@ -371,7 +358,8 @@ static void opening_looked_again(void *arg, int err, const struct result *result
         opening_refuse(opening, 502, REFUSED_UNREACHABLE, "the pod takes no more connections");
     } else {
         calls_moved(opening->call, result->call.call.pod);
-        opening_found(opening, result->call.call.pod, result->call.call.address);
+        opening_found(opening, result->call.call.pod, result->call.call.address,
+                      result->call.call.pod_source);
         opening_connect(opening);
     }
 }
@@ -411,7 +399,9 @@ static void opening_connected(void *arg, int err, uv_tcp_t *tcp)
         return;
     }
     gateway_count_failure(opening->gateway, err);
-    log_warn("a pod cannot be reached", log_str("pod", opening->pod), log_str("address", opening->address),
+    log_warn(err == -EACCES ? "a pod cannot be reached: its address is not allowed"
+                            : "a pod cannot be reached",
+             log_str("pod", opening->pod), log_str("address", opening->address),
              log_str("error", uv_strerror(err)), log_str("call_sid", opening->call_sid),
              log_str("request_id", http_request_id(opening->request)));
     opening_move(opening);
@@ -419,19 +409,33 @@ static void opening_connected(void *arg, int err, uv_tcp_t *tcp)
 
 static void opening_connect(struct opening *opening)
 {
-    const struct gateway_settings *settings = &opening->gateway->settings;
+    const struct connect_target target = gateway_target(opening->gateway, opening->address, opening->source);
     int err;
 
     if (!opening->address[0]) {
         opening_refuse(opening, 502, REFUSED_NO_ADDRESS, "the pod has no address");
         return;
     }
-    err = connect_start(opening->gateway->loop, opening->address, settings->agent_port,
-                        settings->connect_timeout_ms, opening_connected, opening, &opening->connecting);
+    err = connect_start(opening->gateway->loop, &target, opening_connected, opening, &opening->connecting);
     if (err < 0)
         opening_refuse(opening, err == -ENOMEM ? 503 : 502,
                        err == -ENOMEM ? REFUSED_NO_MEMORY : REFUSED_NO_ADDRESS,
                        err == -ENOMEM ? "out of memory" : "the pod's address cannot be used");
+}
+
+/* May the call have one more connection, beside those that are open or being opened? */
+static bool opening_has_room(const struct opening *opening)
+{
+    struct gateway *gateway = opening->gateway;
+    size_t openings = 0;
+
+    if (calls_connections(opening->call) <= gateway->settings.streams_per_call)
+        return true;
+    /* Some of them may be about to close. */
+    LIST_FOR_EACH (link, &gateway->openings) {
+        openings += opening_of(link)->call == opening->call;
+    }
+    return carried_make_room(gateway, opening->call, openings);
 }
 
 /* Nothing is connected before the store knows of it: what is being opened must not be released meanwhile. */
@@ -443,6 +447,8 @@ static void opening_hold(struct opening *opening)
         opening_refuse(opening, 409, REFUSED_NO_CALL, "the call has ended");
     } else if (err < 0) {
         opening_refuse(opening, 503, REFUSED_NO_MEMORY, "out of memory");
+    } else if (!opening_has_room(opening)) {
+        opening_refuse(opening, 429, REFUSED_CALL_FULL, "the call has too many connections");
     } else {
         opening_ask_hold(opening);
     }
@@ -509,7 +515,7 @@ static void opening_looked_at_pod(void *arg, int err, const struct result *resul
                        has_ticket ? "the call has ended" : "the pod has no live call");
     } else {
         snprintf(opening->call_sid, sizeof(opening->call_sid), "%s", call_sid);
-        opening_found(opening, result->pod.name, result->pod.address);
+        opening_found(opening, result->pod.name, result->pod.address, result->pod.source);
         opening_hold(opening);
     }
 }
@@ -551,6 +557,7 @@ static void opening_take_path(struct opening *opening, struct slice *ret_ticket)
 static void opening_look_for_call(struct opening *opening)
 {
     struct gateway *gateway = opening->gateway;
+    struct ticket_use use = {.purpose = TICKET_STREAM, .pod = opening->url_pod};
     struct slice ticket;
     int err;
 
@@ -559,8 +566,9 @@ static void opening_look_for_call(struct opening *opening)
         opening_look_at_pod(opening);
         return;
     }
-    err = ticket_check(gateway->secrets, gateway->secret_count, ticket, opening->url_pod,
-                       clock_wall_ms() / 1000, opening->call_sid);
+    use.path = opening->path;
+    err = ticket_check(gateway->secrets, gateway->secret_count, ticket, &use, clock_wall_ms() / 1000,
+                       opening->call_sid);
     if (err == -ETIME)
         opening_refuse(opening, 403, REFUSED_EXPIRED, "the ticket has expired");
     else if (err < 0)

@@ -88,11 +88,15 @@ static void probe_looked(void *arg, int err, const struct result *result)
 {
     struct probe *probe = arg;
     struct gateway *gateway = probe->gateway;
+    struct connect_target target;
 
     if (err < 0 || result->outcome != OUTCOME_OK || result->pod.is_draining || !result->pod.address[0] ||
-        gateway->is_stopping ||
-        connect_start(gateway->loop, result->pod.address, gateway->settings.agent_port,
-                      gateway->settings.connect_timeout_ms, probe_connected, probe, &probe->connecting) < 0)
+        gateway->is_stopping) {
+        probe_end(probe);
+        return;
+    }
+    target = gateway_target(gateway, result->pod.address, result->pod.source);
+    if (connect_start(gateway->loop, &target, probe_connected, probe, &probe->connecting) < 0)
         probe_end(probe);
 }
 

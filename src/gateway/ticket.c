@@ -69,43 +69,68 @@ static int decode(struct slice text, unsigned char data[TICKET_BYTES_MAX], size_
     return 0;
 }
 
-/* Signs the version and expiry in `head` with the names. 0 or -ENOMEM. */
-static int sign(struct slice secret, const unsigned char *head, const char *call_sid, const char *pod,
-                unsigned char mac[TICKET_MAC])
+/* What is signed, put together. */
+struct signed_text {
+    unsigned char bytes[1 + TICKET_EXPIRY + 1 + CALL_SID_MAX + 1 + POD_NAME_MAX + 1 + TICKET_PATH_MAX];
+    size_t len;
+};
+
+static void text_add(struct signed_text *text, const void *data, size_t len)
 {
-    unsigned char text[1 + TICKET_EXPIRY + CALL_SID_MAX + 1 + POD_NAME_MAX];
+    assert(len <= sizeof(text->bytes) - text->len);
+    memcpy(text->bytes + text->len, data, len);
+    text->len += len;
+}
+
+/* `head` is the ticket's own: version and expiry. */
+static void text_write(struct signed_text *text, const unsigned char *head, const char *call_sid,
+                       const struct ticket_use *use)
+{
+    bool is_old = head[0] == TICKET_OLD_VERSION;
+    const unsigned char purpose = (unsigned char)use->purpose;
+
+    assert(strlen(call_sid) <= CALL_SID_MAX && strlen(use->pod) <= POD_NAME_MAX &&
+           use->path.len <= TICKET_PATH_MAX);
+    text->len = 0;
+    text_add(text, head, 1 + TICKET_EXPIRY);
+    if (!is_old)
+        text_add(text, &purpose, 1);
+    text_add(text, call_sid, strlen(call_sid) + 1);
+    text_add(text, use->pod, strlen(use->pod) + (is_old ? 0 : 1));
+    if (!is_old)
+        text_add(text, use->path.data, use->path.len);
+}
+
+/* 0 or -ENOMEM. */
+static int text_sign(const struct signed_text *text, struct slice secret, unsigned char mac[TICKET_MAC])
+{
     unsigned char full[EVP_MAX_MD_SIZE];
     unsigned full_len = 0;
-    size_t sid_len = strlen(call_sid);
-    size_t pod_len = strlen(pod);
-    size_t len = 1 + TICKET_EXPIRY;
 
-    assert(sid_len <= CALL_SID_MAX && pod_len <= POD_NAME_MAX);
-    memcpy(text, head, len);
-    memcpy(text + len, call_sid, sid_len + 1);
-    len += sid_len + 1;
-    memcpy(text + len, pod, pod_len);
-    len += pod_len;
-    if (!HMAC(EVP_sha256(), secret.data, (int)secret.len, text, len, full, &full_len))
+    if (!HMAC(EVP_sha256(), secret.data, (int)secret.len, text->bytes, text->len, full, &full_len))
         return -ENOMEM;
     assert(full_len >= TICKET_MAC);
     memcpy(mac, full, TICKET_MAC);
     return 0;
 }
 
-int ticket_make(struct slice secret, const char *call_sid, const char *pod, uint64_t expiry_s,
+int ticket_make(struct slice secret, const char *call_sid, const struct ticket_use *use, uint64_t expiry_s,
                 char ret_ticket[TICKET_MAX + 1])
 {
     unsigned char data[TICKET_BYTES_MAX];
+    struct signed_text text;
     size_t sid_len = strlen(call_sid);
     int err;
 
     assert(secret.len > 0);
     assert(sid_len > 0 && sid_len <= CALL_SID_MAX);
+    if (use->path.len > TICKET_PATH_MAX)
+        return -ENAMETOOLONG;
     data[0] = TICKET_VERSION;
     for (unsigned i = 0; i < TICKET_EXPIRY; i++)
         data[1 + i] = (unsigned char)(expiry_s >> (8 * (TICKET_EXPIRY - 1 - i)));
-    err = sign(secret, data, call_sid, pod, data + 1 + TICKET_EXPIRY);
+    text_write(&text, data, call_sid, use);
+    err = text_sign(&text, secret, data + 1 + TICKET_EXPIRY);
     if (err < 0)
         return err;
     memcpy(data + TICKET_HEAD, call_sid, sid_len);
@@ -113,27 +138,40 @@ int ticket_make(struct slice secret, const char *call_sid, const char *pod, uint
     return 0;
 }
 
-int ticket_check(const struct slice *secrets, size_t count, struct slice ticket, const char *pod,
+/* Could there be a ticket for this at all? A held stream has no pod, and every other one has. */
+static bool use_is_possible(const struct ticket_use *use, unsigned char version)
+{
+    if (use->path.len > TICKET_PATH_MAX)
+        return false;
+    if (use->purpose == TICKET_HOLD)
+        return version == TICKET_VERSION && !use->pod[0];
+    return (version == TICKET_VERSION || version == TICKET_OLD_VERSION) &&
+           name_is_pod(use->pod, strlen(use->pod));
+}
+
+int ticket_check(const struct slice *secrets, size_t count, struct slice ticket, const struct ticket_use *use,
                  uint64_t now_s, char ret_call_sid[CALL_SID_MAX + 1])
 {
     unsigned char data[TICKET_BYTES_MAX];
     char call_sid[CALL_SID_MAX + 1];
+    struct signed_text text;
     uint64_t expiry_s = 0;
     unsigned fits = 0;
     size_t len = 0;
     size_t sid_len;
 
-    if (decode(ticket, data, &len) < 0 || len <= TICKET_HEAD || data[0] != TICKET_VERSION)
+    if (decode(ticket, data, &len) < 0 || len <= TICKET_HEAD || !use_is_possible(use, data[0]))
         return -EBADMSG;
     sid_len = len - TICKET_HEAD;
     memcpy(call_sid, data + TICKET_HEAD, sid_len);
     call_sid[sid_len] = '\0';
-    if (!name_is_call_sid(call_sid, sid_len) || !name_is_pod(pod, strlen(pod)))
+    if (!name_is_call_sid(call_sid, sid_len))
         return -EBADMSG;
+    text_write(&text, data, call_sid, use);
     for (size_t i = 0; i < count; i++) {
         unsigned char mac[TICKET_MAC];
 
-        if (sign(secrets[i], data, call_sid, pod, mac) < 0)
+        if (text_sign(&text, secrets[i], mac) < 0)
             continue;
         fits |= CRYPTO_memcmp(mac, data + 1 + TICKET_EXPIRY, TICKET_MAC) == 0;
     }

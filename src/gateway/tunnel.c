@@ -31,7 +31,8 @@ struct tunnel {
     uv_timer_t idle;
     uint64_t started_ms; /* uv_now, as all times here */
     uint64_t active_ms;
-    unsigned handles; /* that must close before it is freed */
+    uint64_t client_ms; /* the client was heard, or could not be */
+    unsigned handles;   /* that must close before it is freed */
     bool is_closing;
     bool pod_broke;
     bool has_end;
@@ -50,6 +51,7 @@ const char *tunnel_end_name(enum tunnel_end end)
         [TUNNEL_IDLE] = "idle",
         [TUNNEL_CUT] = "cut",
         [TUNNEL_OVER] = "call_over",
+        [TUNNEL_REPLACED] = "replaced",
     };
 
     assert(end < TUNNEL_ENDS);
@@ -113,6 +115,21 @@ bool tunnel_client_has_ended(const struct tunnel *tunnel)
 {
     assert(tunnel->magic == TUNNEL_MAGIC);
     return tunnel->is_closing || tunnel->client.has_ended;
+}
+
+uint64_t tunnel_client_silence_ms(const struct tunnel *tunnel)
+{
+    assert(tunnel->magic == TUNNEL_MAGIC);
+    if (tunnel->client.has_ended)
+        return UINT64_MAX;
+    /* While the pod does not take what it has, nobody listens to the client. */
+    return tunnel->pod.pending ? 0 : uv_now(tunnel->settings.loop) - tunnel->client_ms;
+}
+
+bool tunnel_is_closing(const struct tunnel *tunnel)
+{
+    assert(tunnel->magic == TUNNEL_MAGIC);
+    return tunnel->is_closing;
 }
 
 void tunnel_cut(struct tunnel *tunnel, enum tunnel_end end)
@@ -185,6 +202,8 @@ static void side_written(uv_write_t *write, int status)
         return;
     }
     tunnel->active_ms = uv_now(tunnel->settings.loop);
+    if (!side_is_client(side))
+        tunnel->client_ms = tunnel->active_ms;
     if (!side->other->has_ended)
         side_read_on(side->other);
 }
@@ -251,6 +270,8 @@ static void side_read(uv_stream_t *stream, ssize_t count, const uv_buf_t *buf)
         return;
     }
     tunnel->active_ms = uv_now(tunnel->settings.loop);
+    if (side_is_client(side))
+        tunnel->client_ms = tunnel->active_ms;
     if (side_send(side->other, buf->base, (size_t)count) && side->other->pending)
         (void)uv_read_stop(stream);
 }
@@ -332,6 +353,7 @@ int tunnel_start(const struct tunnel_settings *settings, uv_tcp_t *client, uv_tc
     tunnel->idle.data = tunnel;
     tunnel->started_ms = uv_now(settings->loop);
     tunnel->active_ms = tunnel->started_ms;
+    tunnel->client_ms = tunnel->started_ms;
     side_init(tunnel, &tunnel->client, &tunnel->pod, client, settings->to_client);
     side_init(tunnel, &tunnel->pod, &tunnel->client, pod, settings->to_pod);
     tunnel_await(tunnel);

@@ -26,7 +26,8 @@ enum tunnel_end {
     TUNNEL_POD_FAILED,
     TUNNEL_IDLE,
     TUNNEL_CUT,
-    TUNNEL_OVER, /* cut because its call is over */
+    TUNNEL_OVER,     /* cut because its call is over */
+    TUNNEL_REPLACED, /* cut because its client was silent, and came back on another connection */
     TUNNEL_ENDS,
 };
 
@@ -61,6 +62,12 @@ int tunnel_start(const struct tunnel_settings *settings, uv_tcp_t *client, uv_tc
 
 /* Has the client said that it sends nothing more, or gone? */
 bool tunnel_client_has_ended(const struct tunnel *tunnel);
+
+/* For how long the client has sent nothing, although it was listened to. UINT64_MAX if it has ended. */
+uint64_t tunnel_client_silence_ms(const struct tunnel *tunnel);
+
+/* Is it being closed? */
+bool tunnel_is_closing(const struct tunnel *tunnel);
 
 /* Closes both sides at once, for the reason `end`; `ended` runs later. */
 void tunnel_cut(struct tunnel *tunnel, enum tunnel_end end);

@@ -9,6 +9,17 @@ static unsigned address_bits(const struct address *address)
     return address->is_ipv4 ? 32 : 128;
 }
 
+static void address_take_ipv6(const struct in6_addr *six, struct address *ret_address)
+{
+    *ret_address = (struct address){0};
+    if (IN6_IS_ADDR_V4MAPPED(six)) {
+        memcpy(ret_address->bytes, six->s6_addr + 12, 4);
+        ret_address->is_ipv4 = true;
+    } else {
+        memcpy(ret_address->bytes, six->s6_addr, sizeof(six->s6_addr));
+    }
+}
+
 int address_parse(struct slice text, struct address *ret_address)
 {
     struct in6_addr six;
@@ -25,12 +36,48 @@ int address_parse(struct slice text, struct address *ret_address)
     }
     if (inet_pton(AF_INET6, copy, &six) != 1)
         return -EINVAL;
-    if (IN6_IS_ADDR_V4MAPPED(&six)) {
-        memcpy(ret_address->bytes, six.s6_addr + 12, 4);
-        ret_address->is_ipv4 = true;
-    } else {
-        memcpy(ret_address->bytes, six.s6_addr, sizeof(six.s6_addr));
+    address_take_ipv6(&six, ret_address);
+    return 0;
+}
+
+int address_of_socket(const struct sockaddr *socket_address, struct address *ret_address)
+{
+    const struct sockaddr_in *four = (const struct sockaddr_in *)socket_address;
+    const struct sockaddr_in6 *six = (const struct sockaddr_in6 *)socket_address;
+
+    if (socket_address->sa_family == AF_INET6) {
+        address_take_ipv6(&six->sin6_addr, ret_address);
+        return 0;
     }
+    if (socket_address->sa_family != AF_INET)
+        return -EINVAL;
+    *ret_address = (struct address){.is_ipv4 = true};
+    memcpy(ret_address->bytes, &four->sin_addr, 4);
+    return 0;
+}
+
+int address_split(struct slice text, struct slice *ret_host, struct slice *ret_port)
+{
+    const char *end = text.data + text.len;
+    const char *colon = memchr(text.data, ':', text.len);
+    struct slice host = text;
+
+    if (text.len > 0 && text.data[0] == '[') {
+        const char *bracket = memchr(text.data, ']', text.len);
+
+        if (!bracket || (bracket + 1 < end && bracket[1] != ':'))
+            return -EINVAL;
+        host = (struct slice){text.data + 1, (size_t)(bracket - text.data - 1)};
+        colon = bracket + 1 < end ? bracket + 1 : NULL;
+    } else if (colon && memchr(colon + 1, ':', (size_t)(end - colon - 1))) {
+        colon = NULL;
+    } else if (colon) {
+        host.len = (size_t)(colon - text.data);
+    }
+    if (host.len == 0 || (colon && colon + 1 == end))
+        return -EINVAL;
+    *ret_host = host;
+    *ret_port = colon ? (struct slice){colon + 1, (size_t)(end - colon - 1)} : (struct slice){"", 0};
     return 0;
 }
 

@@ -26,6 +26,15 @@ struct address_block {
 /* "192.0.2.1" or "2001:db8::1", nothing before it and nothing after. 0 or -EINVAL. */
 int address_parse(struct slice text, struct address *ret_address) MUST_CHECK;
 
+/* An IPv4 or IPv6 socket's address; a zone and the port are left out. 0 or -EINVAL: neither of the two. */
+int address_of_socket(const struct sockaddr *socket_address, struct address *ret_address) MUST_CHECK;
+
+/*
+ * Takes "host", "host:port", "[host]" or "[host]:port" apart; a host with colons and without brackets has no
+ * port. *ret_port is empty if there is none; neither is looked at. 0 or -EINVAL.
+ */
+int address_split(struct slice text, struct slice *ret_host, struct slice *ret_port) MUST_CHECK;
+
 /* An address, or "192.0.2.0/24". 0 or -EINVAL. */
 int address_block_parse(struct slice text, struct address_block *ret_block) MUST_CHECK;
 

@@ -1,63 +1,8 @@
 #include "http/forwarded.h"
 
-#include <stdio.h>
-#include <stdlib.h>
-
 #include "http/request.h"
 
 enum { HOPS_MAX = 32 }; /* proxies in a row: a list that is longer was not made by proxies */
-
-struct trusted {
-    size_t count;
-    struct address_block blocks[];
-};
-
-int trusted_new(const char *text, struct trusted **ret_trusted, char *error, size_t error_size)
-{
-    struct slice rest = slice_of(text);
-    struct trusted *trusted;
-    struct slice entry;
-    size_t room = 1;
-
-    for (const char *at = text; *at; at++)
-        room += *at == ',';
-    if (room > TRUSTED_MAX) {
-        snprintf(error, error_size, "has more than %d entries", TRUSTED_MAX);
-        return -EINVAL;
-    }
-    trusted = calloc(1, sizeof(*trusted) + room * sizeof(trusted->blocks[0]));
-    if (!trusted)
-        return -ENOMEM;
-    if (slice_trim(rest).len == 0)
-        rest.data = NULL;
-    while (slice_take_first(&rest, &entry)) {
-        if (address_block_parse(entry, &trusted->blocks[trusted->count]) < 0) {
-            snprintf(error, error_size,
-                     "\"%.*s\" is neither an address nor a block such as 10.0.0.0/8 or 2001:db8::/32",
-                     (int)min_u64(entry.len, 64), entry.data);
-            trusted_free(trusted);
-            return -EINVAL;
-        }
-        trusted->count++;
-    }
-    *ret_trusted = trusted;
-    return 0;
-}
-
-struct trusted *trusted_free(struct trusted *trusted)
-{
-    free(trusted);
-    return NULL;
-}
-
-bool trusted_has(const struct trusted *trusted, const struct address *address)
-{
-    for (size_t i = 0; trusted && i < trusted->count; i++) {
-        if (address_block_has(&trusted->blocks[i], address))
-            return true;
-    }
-    return false;
-}
 
 /* An entry of X-Forwarded-For. Some proxies add the port, and then put IPv6 addresses into brackets. */
 static int entry_parse(struct slice entry, struct address *ret_address)
@@ -155,7 +100,7 @@ void forwarded_read(const struct trusted *trusted, struct http_request *request,
     host = http_request_header(request, "host");
     ret->host = is_host(host) ? host : (struct slice){NULL, 0};
     ret->client = http_request_peer(request);
-    if (!trusted || trusted->count == 0 || address_parse(slice_of(ret->client), &peer) < 0 ||
+    if (!trusted_block(trusted, 0) || address_parse(slice_of(ret->client), &peer) < 0 ||
         !trusted_has(trusted, &peer))
         return;
     ret->is_by_proxy = true;

@@ -30,6 +30,9 @@ struct trusted *trusted_free(struct trusted *trusted);
 /* NULL trusts nobody. */
 bool trusted_has(const struct trusted *trusted, const struct address *address);
 
+/* The blocks of the list, from 0 on; NULL: there are not so many. */
+const struct address_block *trusted_block(const struct trusted *trusted, size_t index);
+
 struct forwarded {
     bool is_by_proxy; /* the peer is trusted: its X-Forwarded headers count */
     bool is_https;

@@ -122,17 +122,18 @@ def test_what_is_sent_together_with_the_handshake_is_not_lost(start_world, front
         assert stream.echoes()
 
 
-@pytest.mark.parametrize("status", ("403 Forbidden", "404 Not Found", "500 Internal Server Error", "503 Service Unavailable"))
-def test_what_the_pod_refuses_is_refused_with_its_words(start_world, front, status):
+@pytest.mark.parametrize("front", ("router", "tls", "nginx"))  # nginx-dns asks the pod itself: see test_gateway_nginx.py
+@pytest.mark.parametrize("status", ("403 Forbidden", "503 Service Unavailable"))
+def test_what_the_pod_refuses_is_refused_without_its_words(start_world, front, status):
     world = start_world(front, agents=1)
     pod, path = world.place("CA1")
     body = b'{"why":"I do not like this call"}'
     lines = f"HTTP/1.1 {status}\r\nContent-Type: application/json\r\nX-Agent: sim\r\nContent-Length: {len(body)}\r\n\r\n"
     world.agents[pod].refusal = lines.encode() + body
     with world.connect(path) as stream:
-        assert stream.head.first == f"HTTP/1.1 {status}"
-        assert stream.head.get("x-agent") == "sim"
-        assert stream.body() == body
+        assert stream.status == 502
+        assert stream.head.get("x-agent") is None
+        assert b"did not accept" in stream.body()
     assert world.call("CA1")["pod_name"] == pod
 
 

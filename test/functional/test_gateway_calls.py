@@ -118,7 +118,18 @@ def ticket_of(path):
     return path.split("/")[4]
 
 
-def make_ticket(secret, call_sid, pod, expiry):
+REST = "/agent/voice/breeze-buddy/twilio/callback/order-confirmation/v2"
+
+
+def make_ticket(secret, call_sid, pod, expiry, path=REST, purpose=1):
+    said = struct.pack("!BQ", 2, expiry)
+    signed = said + bytes([purpose]) + call_sid.encode() + b"\0" + pod.encode() + b"\0" + path.encode()
+    mac = hmac.new(secret.encode(), signed, hashlib.sha256).digest()[:16]
+    return base64.urlsafe_b64encode(said + mac + call_sid.encode()).decode().rstrip("=")
+
+
+def make_old_ticket(secret, call_sid, pod, expiry):
+    """As routers made it before the path was signed."""
     said = struct.pack("!BQ", 1, expiry)
     mac = hmac.new(secret.encode(), said + call_sid.encode() + b"\0" + pod.encode(), hashlib.sha256).digest()[:16]
     return base64.urlsafe_b64encode(said + mac + call_sid.encode()).decode().rstrip("=")
@@ -181,11 +192,23 @@ def test_a_ticket_of_another_pod_or_call_or_secret_or_time_is_refused(world_of):
         make_ticket("", "CA1", pod, now + 600),
         make_ticket(SECRET, "CA1", pod, now - 1),
         make_ticket(SECRET, "CA1", pod, 0),
+        make_ticket(SECRET, "CA1", pod, now + 600, path="/admin"),
+        make_ticket(SECRET, "CA1", pod, now + 600, purpose=2),
+        make_old_ticket(SECRET, "CA1", other, now + 600),
+        make_old_ticket(SECRET, "CA1", pod, now - 1),
     ):
         assert world.refusal(path.replace(good, wrong)) == 403
     assert world.refusal(path.replace(good, make_ticket(SECRET, "CA3", pod, now + 600))) == 409, "a call that is none"
     assert all(agent.heads == [] for agent in world.agents.values())
     with world.open(path.replace(good, make_ticket(SECRET, "CA1", pod, now + 600))) as stream:
+        assert stream.echoes()
+
+
+def test_a_call_that_an_older_router_has_allocated_comes_back_with_its_ticket(world_of):
+    """A rolling update hangs up on nobody. Such tickets sign no path; none is made any more, and the last runs out."""
+    world = world_of(env={"GATEWAY_SECRET": SECRET})
+    pod, path = world.place("CA1")
+    with world.open(path.replace(ticket_of(path), make_old_ticket(SECRET, "CA1", pod, int(time.time()) + 600))) as stream:
         assert stream.echoes()
 
 
@@ -284,7 +307,7 @@ def test_a_client_that_comes_back_within_the_grace_keeps_its_call(world_of):
 
 
 def test_several_streams_of_one_call_count_as_one(world_of):
-    world = world_of(env={"GATEWAY_RELEASE_GRACE": SOON})
+    world = world_of(env={"GATEWAY_RELEASE_GRACE": SOON, "GATEWAY_STREAMS_PER_CALL": "4"})
     pod, path = world.place("CA1")
     streams = [world.open(path) for _ in range(4)]
     for stream in streams[:3]:

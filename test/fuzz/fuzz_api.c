@@ -127,7 +127,8 @@ static bool is_busy(void *arg UNUSED)
     return !list_is_empty(&world.memory.pending);
 }
 
-static void make_ticket(void *arg UNUSED, const char *call_sid, const char *pod, char *ticket)
+static void make_ticket(void *arg UNUSED, const char *call_sid, const char *pod, struct slice path UNUSED,
+                        char *ticket)
 {
     snprintf(ticket, API_TICKET_SIZE, "%zu-%zu", strlen(call_sid), strlen(pod));
 }

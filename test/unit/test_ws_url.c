@@ -106,6 +106,41 @@ static void write__same_placeholder_may_come_twice(void **state UNUSED)
     assert_url("{pod}.{pod}", "", &ordinary, "voice-agent-0.voice-agent-0");
 }
 
+static void assert_path(const char *url_template, const struct ws_url_values *values, const char *expected)
+{
+    struct ws_url *url = NULL;
+    struct strbuf buf, whole;
+    struct slice path;
+
+    assert_int_equal(ws_url_new(url_template, "ws://h", true, &url), 0);
+    strbuf_init(&buf, NULL, WS_URL_MAX);
+    strbuf_init(&whole, NULL, WS_URL_MAX);
+    path = ws_url_path(url, values, &buf);
+    assert_int_equal(path.len, strlen(expected));
+    assert_memory_equal(path.data, expected, path.len);
+    /* What is signed is what stands in the URL. */
+    ws_url_write(url, values, &whole);
+    if (strcmp(expected, "/") != 0)
+        assert_non_null(memmem(whole.data, whole.len, expected, strlen(expected)));
+    strbuf_release(&buf);
+    strbuf_release(&whole);
+    ws_url_free(url);
+}
+
+static void path__is_what_stands_behind_the_ticket(void **state UNUSED)
+{
+    struct ws_url_values values = ordinary;
+
+    values.template = "a/b c?";
+    assert_path("{base}/ws/pod/{pod}/x/{template}{flow_suffix}", &values, "/x/a%2Fb%20c%3F/v2");
+    assert_path("{base}/ws/pod/{pod}/{ticket}/{call_sid}?t={template}", &values, "/CA1");
+    assert_path("{base}/ws/pod/{pod}/{ticket}/{call_sid}#x?y", &values, "/CA1");
+    assert_path("{base}/ws/pod/{pod}/{ticket}", &values, "/");
+    assert_path("{base}/ws/pod/{pod}", &values, "/");
+    assert_path("{base}/ws/pod/{pod}?a=/b", &values, "/");
+    assert_path("{base}/elsewhere/{pod}", &values, "/");
+}
+
 static void assert_refused(const char *url_template, const char *sentence)
 {
     struct ws_url *url = NULL;
@@ -128,6 +163,7 @@ static void check__refuses_what_cannot_be_filled_in(void **state UNUSED)
     assert_refused("{base}/pod}", "'}' has no '{'");
     assert_refused("{base}/{}", "{} is not a placeholder");
     assert_refused("{base}/{POD}", "{POD} is not a placeholder");
+    assert_refused("{base}/ws/pod/{pod}/{ticket}/x/{ticket}", "{ticket} twice");
     assert_refused("{base}/a b", "no spaces");
     assert_refused("{base}/\n", "no spaces");
     memset(long_template, 'x', sizeof(long_template));
@@ -166,6 +202,7 @@ int main(void)
         cmocka_unit_test(write__a_flow_is_never_written_itself),
         cmocka_unit_test(write__base_is_taken_as_it_is),
         cmocka_unit_test(write__same_placeholder_may_come_twice),
+        cmocka_unit_test(path__is_what_stands_behind_the_ticket),
         cmocka_unit_test(check__refuses_what_cannot_be_filled_in),
         cmocka_unit_test(check__refuses_too_many_placeholders),
         cmocka_unit_test(check__takes_the_default),

@@ -221,21 +221,33 @@ int pod_record_source(const struct pod_record *record, enum pod_source *ret_sour
     return -EIO;
 }
 
-const char *answer_address(struct answer *answer)
+/* The address, and who named it. */
+static const char *answer_place(struct answer *answer, enum pod_source *ret_source)
 {
     struct slice text = answer_slice(answer);
+    struct pod_record record;
     struct slice address;
     const char *copy;
 
+    *ret_source = POD_SOURCE_API;
     if (answer->err || text.len == 0)
         return "";
     /* A record that was spoiled by hand: the call has its pod all the same. */
     if (record_string(text, "address", &address) || !name_is_address(address.data, address.len))
         return "";
+    if (record_string(text, "source", &record.source) || pod_record_source(&record, ret_source))
+        *ret_source = POD_SOURCE_API;
     copy = arena_copy(answer->arena, address.data, address.len);
     if (!copy)
         answer->err = -ENOMEM;
     return copy ? copy : "";
+}
+
+const char *answer_address(struct answer *answer)
+{
+    enum pod_source source;
+
+    return answer_place(answer, &source);
 }
 
 void answer_call_record(struct answer *answer, struct call_info *call)
@@ -251,5 +263,5 @@ void answer_call(struct answer *answer, struct call_info *call)
 {
     answer_call_record(answer, call);
     call->expires_at_ms = answer_u64(answer);
-    call->address = answer_address(answer);
+    call->address = answer_place(answer, &call->pod_source);
 }

@@ -70,8 +70,10 @@ int api_guard(struct http_request *request, void *arg, const char **ret_error)
     if (secrets_count(api->secrets, SECRET_API_KEY) == 0 || !is_guarded(http_request_path(request)))
         return 0;
     key = guard_bearer(guard_credentials(request));
-    if (key.data && secrets_match(api->secrets, SECRET_API_KEY, key))
+    if (key.data && secrets_match(api->secrets, SECRET_API_KEY, key)) {
+        http_request_set_user(request, arg);
         return 0;
+    }
     /* Logged in api.c, like everything that is refused before there is a handler. */
     instruments_unauthorized(api->instruments, SECRET_API_KEY);
     http_response_header(request, "WWW-Authenticate", "Bearer realm=\"smart-router\"");

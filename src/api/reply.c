@@ -1,6 +1,7 @@
 #include "api/api_internal.h"
 #include "base/clock.h"
 #include "base/log.h"
+#include "base/log_limit.h"
 
 void api_reply_begin(struct http_request *request, struct strbuf *buf, struct json_writer *json)
 {
@@ -33,18 +34,22 @@ void api_log_request(struct http_request *request, enum log_level level, const c
     struct slice method = http_request_method(request);
     struct slice path = http_request_path(request);
     struct arena *arena = http_request_arena(request);
+    char path_text[LOG_CUT_SIZE];
 
     if (!log_enabled(level))
         return;
     LOG_AT(level, message, log_str("method", arena_copy(arena, method.data, method.len)),
-           log_str("path", arena_copy(arena, path.data, path.len)), log_num("status", status),
-           log_str("error", error), log_str("peer", http_request_peer(request)),
-           log_str("request_id", http_request_id(request)),
+           log_str("path", log_cut(path_text, path)), log_num("status", status), log_str("error", error),
+           log_str("peer", http_request_peer(request)), log_str("request_id", http_request_id(request)),
            log_num("duration_us", (int64_t)((clock_elapsed_ns() - http_request_started_ns(request)) / 1000)));
 }
 
 void api_log_refused(struct http_request *request, int status, const char *error)
 {
+    /* Without a key, anybody can be refused as often as they like. */
+    if (!http_request_user(request) &&
+        !log_limit_passes(status == 401 ? LOG_OF_UNAUTHORIZED : LOG_OF_REFUSED, LOG_INFO))
+        return;
     api_log_request(request, LOG_INFO, "request refused", status, error);
 }
 

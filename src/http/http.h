@@ -134,6 +134,9 @@ const char *http_request_route(const struct http_request *request);
 /* Echoed from X-Request-Id if that is 1 to 128 printable characters, else made. */
 const char *http_request_id(const struct http_request *request);
 struct arena *http_request_arena(struct http_request *request);
+/* What a guard keeps with the request for its handler, in the arena; NULL until it is set. */
+void http_request_set_user(struct http_request *request, void *user);
+void *http_request_user(const struct http_request *request);
 /* The peer's address as text. */
 const char *http_request_peer(const struct http_request *request);
 /* Did it come encrypted, to a listener of our own? Says nothing of what a proxy before us did. */

@@ -50,6 +50,7 @@ struct http_request *http_request_get(struct http_connection *connection)
     request->refuse_message = NULL;
     request->match.resource = NULL;
     request->match.param_count = 0;
+    request->user = NULL;
     request->id_len = 0;
     request->status = 0;
     request->has_retry_after = false;
@@ -170,6 +171,16 @@ const char *http_request_id(const struct http_request *request)
 struct arena *http_request_arena(struct http_request *request)
 {
     return &request->arena;
+}
+
+void http_request_set_user(struct http_request *request, void *user)
+{
+    request->user = user;
+}
+
+void *http_request_user(const struct http_request *request)
+{
+    return request->user;
 }
 
 const char *http_request_peer(const struct http_request *request)

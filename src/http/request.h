@@ -75,6 +75,7 @@ struct http_request {
     const char *refuse_message;
 
     struct router_match match;
+    void *user; /* see http_request_set_user */
     size_t id_len;
     char id[HTTP_REQUEST_ID_MAX + 1];
     struct arena arena;

@@ -80,6 +80,16 @@ void http_server_guard(struct http_server *server UNUSED, http_guard_fn guard UN
 {
 }
 
+void http_request_set_user(struct http_request *request UNUSED, void *user UNUSED)
+{
+    fail();
+}
+
+void *http_request_user(const struct http_request *request UNUSED)
+{
+    return NULL;
+}
+
 int http_server_set_vital(struct http_server *server UNUSED, const char *pattern UNUSED)
 {
     return 0;

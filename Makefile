@@ -68,10 +68,11 @@ bench-gateway: ## 1,000 calls at once directly, through nginx and through the ro
 	@ninja -C build tools/agent-sim tools/provider-sim
 	@$(PYTHON) bench/gateway.py
 
-bench-slow: ## 10,000 slow connections for two minutes, beside 64 clients; then a flood; writes build/bench-slow.json
+bench-slow: ## 10,000 slow connections for two minutes, beside 64 clients; a flood; 10,000 idle ones; writes build/bench-slow.json
 	@scripts/deps build bench
 	@$(MAKE) --no-print-directory all
 	@$(PYTHON) bench/slow_clients.py
+	@$(PYTHON) bench/idle_clients.py
 
 bench-kube: ## 5,000 pods of a real Kubernetes: first sync, memory, an idle minute; writes build/bench-kubernetes.json
 	@scripts/deps build test bench

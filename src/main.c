@@ -3,6 +3,7 @@
 #include <stdlib.h>
 #include <unistd.h>
 
+#include "api/api.h"
 #include "app/app.h"
 #include "app/check.h"
 #include "cli/cli.h"
@@ -43,6 +44,15 @@ static int print_markdown(void)
     return print(&buf);
 }
 
+static int print_routes(void)
+{
+    struct strbuf buf;
+
+    strbuf_init(&buf, NULL, OUTPUT_MAX);
+    api_write_routes(&buf);
+    return print(&buf);
+}
+
 /*
  * Somebody may have started us with a standard descriptor closed. The next one that is opened would take its
  * place, and the log would be written into a socket.
@@ -70,6 +80,8 @@ int main(int argc, char **argv)
         return status;
     if (action == CLI_CONFIG_MARKDOWN)
         return print_markdown();
+    if (action == CLI_ROUTES)
+        return print_routes();
 
     if (config_load(environment, NULL, &config) < 0) {
         fputs("smart-router: no memory for the settings\n", stderr);

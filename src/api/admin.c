@@ -118,7 +118,7 @@ static void reply_config_done(const struct config_task *config, const char *mess
     struct json_writer json;
     struct strbuf buf;
 
-    log_info(message, log_str("merchant", config->merchant_id),
+    log_info(message, log_str("merchant", config->merchant_id), log_str("key", api_key_name(request)),
              log_str("request_id", http_request_id(request)),
              log_num("duration_us", api_task_us(&config->task)));
     api_reply_begin(request, &buf, &json);
@@ -136,7 +136,7 @@ static void reply_config_refused(const struct config_task *config, const struct 
 
     log_info(message, log_str("merchant", config->merchant_id),
              log_str("cause", result->outcome == OUTCOME_NOT_FOUND ? MERCHANT_NOT_FOUND : result->error),
-             log_str("request_id", http_request_id(request)),
+             log_str("key", api_key_name(request)), log_str("request_id", http_request_id(request)),
              log_num("duration_us", api_task_us(&config->task)));
     api_reply_outcome(request, result, MERCHANT_NOT_FOUND);
 }
@@ -220,7 +220,8 @@ static void note_tiers_refused(struct api *api, struct http_request *request, co
 {
     instruments_tiers_refused(api->instruments);
     log_warn("tiers refused: the configuration before stays", log_str("error", error),
-             log_str("peer", http_request_peer(request)), log_str("request_id", http_request_id(request)));
+             log_str("peer", http_request_peer(request)), log_str("key", api_key_name(request)),
+             log_str("request_id", http_request_id(request)));
 }
 
 static void api_tiers_set_stored(struct api_task *task, const struct result *result)

@@ -42,6 +42,7 @@ static void allocation_note_refusal(const struct allocation *allocation, const s
              log_str("merchant", allocation->merchant_id), log_str("provider", allocation->provider),
              log_str("chain", strbuf_slice(&line).data),
              log_str("answer", has_fallback ? "fallback URL" : "refused"),
+             log_str("key", api_key_name(task->request)),
              log_str("request_id", http_request_id(task->request)),
              log_num("duration_us", api_task_us(task)));
 }
@@ -55,11 +56,12 @@ void allocation_note(const struct allocation *allocation, const struct result *r
     if (result->outcome == OUTCOME_OK) {
         instruments_allocated(task->api->instruments, call->pool,
                               was_existing ? ALLOCATION_EXISTING : ALLOCATION_SUCCESS);
-        log_info(
-            was_existing ? "call has its pod already" : "call allocated",
-            log_str("call_sid", allocation->call_sid), log_str("pod", call->pod), log_str("pool", call->pool),
-            log_str("merchant", allocation->merchant_id), log_str("provider", allocation->provider),
-            log_str("request_id", http_request_id(task->request)), log_num("duration_us", api_task_us(task)));
+        log_info(was_existing ? "call has its pod already" : "call allocated",
+                 log_str("call_sid", allocation->call_sid), log_str("pod", call->pod),
+                 log_str("pool", call->pool), log_str("merchant", allocation->merchant_id),
+                 log_str("provider", allocation->provider), log_str("key", api_key_name(task->request)),
+                 log_str("request_id", http_request_id(task->request)),
+                 log_num("duration_us", api_task_us(task)));
     } else if (result->outcome == OUTCOME_NO_PODS) {
         allocation_note_refusal(allocation, result);
     }
@@ -75,7 +77,8 @@ void allocation_note_failure(const struct allocation *allocation, int err)
     instruments_allocated(task->api->instruments, "", ALLOCATION_STORAGE_ERROR);
     log_warn("call not allocated: the store cannot answer", log_str("call_sid", allocation->call_sid),
              log_str("merchant", allocation->merchant_id), log_str("provider", allocation->provider),
-             log_str("cause", strerror(-err)), log_str("request_id", http_request_id(task->request)),
+             log_str("cause", strerror(-err)), log_str("key", api_key_name(task->request)),
+             log_str("request_id", http_request_id(task->request)),
              log_num("duration_us", api_task_us(task)));
 }
 

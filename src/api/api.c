@@ -4,60 +4,9 @@
 #include <stdlib.h>
 
 #include "api/api_internal.h"
+#include "api/routes.h"
 #include "base/clock.h"
 #include "base/log.h"
-
-struct route {
-    const char *method;
-    const char *pattern;
-    http_handler_fn handler;
-    /* Its continuation logs what it did, so the request needs no line of its own. */
-    bool logs_itself;
-    bool is_vital; /* answered even when all connections are taken */
-};
-
-static const struct route probe_routes[] = {
-    {"GET", "/health", api_health, .is_vital = true},
-    {"GET", "/api/v1/health", api_health, .is_vital = true},
-    {"GET", "/ready", api_ready, .is_vital = true},
-    {"GET", "/api/v1/ready", api_ready, .is_vital = true},
-    {"GET", "/metrics", api_metrics},
-};
-
-static const struct route api_routes[] = {
-    {"POST", "/api/v1/allocate", api_allocate, true},
-    {"POST", "/api/v1/release", api_release, true},
-    {"POST", "/api/v1/twilio/allocate", api_twilio, true},
-    {"GET", "/api/v1/twilio/allocate", api_twilio, true},
-    {"POST", "/api/v1/plivo/allocate", api_plivo, true},
-    {"GET", "/api/v1/plivo/allocate", api_plivo, true},
-    {"POST", "/api/v1/exotel/allocate", api_exotel, true},
-    {"GET", "/api/v1/exotel/allocate", api_exotel, true},
-    {"POST", "/api/v1/twilio/status", api_twilio_status, true},
-    {"GET", "/api/v1/twilio/status", api_twilio_status, true},
-    {"POST", "/api/v1/plivo/status", api_plivo_status, true},
-    {"GET", "/api/v1/plivo/status", api_plivo_status, true},
-    {"POST", "/api/v1/exotel/status", api_exotel_status, true},
-    {"GET", "/api/v1/exotel/status", api_exotel_status, true},
-    {"POST", "/api/v1/renew", api_renew, false},
-    {"POST", "/api/v1/drain", api_drain, true},
-    {"POST", "/api/v1/undrain", api_undrain, true},
-    {"GET", "/api/v1/status", api_status, false},
-    {"GET", "/api/v1/pods", api_pods, false},
-    {"POST", "/api/v1/pods", api_pod_register, true},
-    {"GET", "/api/v1/pod/{name}", api_pod, false},
-    {"DELETE", "/api/v1/pod/{name}", api_pod_delete, true},
-    {"POST", "/api/v1/pod/{name}/heartbeat", api_pod_heartbeat, false},
-    {"GET", "/api/v1/calls", api_calls, false},
-    {"GET", "/api/v1/call/{sid}", api_call, false},
-    {"GET", "/api/v1/merchants", api_merchants, false},
-    {"GET", "/api/v1/merchants/{id}", api_merchant, false},
-    {"PUT", "/api/v1/merchants/{id}", api_merchant_set, true},
-    {"DELETE", "/api/v1/merchants/{id}", api_merchant_remove, true},
-    {"GET", "/api/v1/tiers", api_tiers, false},
-    {"PUT", "/api/v1/tiers", api_tiers_set, true},
-    {"GET", "/api/v1/events", api_events, false},
-};
 
 int api_new(const struct api_settings *settings, struct store *store, struct metrics *metrics,
             struct api **ret_api)
@@ -71,7 +20,7 @@ int api_new(const struct api_settings *settings, struct store *store, struct met
     api->store = store;
     api->metrics = metrics;
     api->started_ms = clock_elapsed_ms();
-    err = api_set_secrets(api, (const char *const[SECRET_KINDS]){"", "", "", ""});
+    err = api_set_secrets(api, (const char *const[SECRET_KINDS]){"", "", "", ""}, "");
     if (err == 0)
         err = ws_url_new(settings->ws_url_template, settings->base_url, settings->make_ticket != NULL,
                          &api->ws_url);
@@ -98,6 +47,7 @@ struct api *api_free(struct api *api)
     if (!api)
         return NULL;
     secrets_free(api->secrets);
+    keys_free(api->keys);
     ws_url_free(api->ws_url);
     over_free(api->over);
     rate_free(api->rate);
@@ -108,15 +58,24 @@ struct api *api_free(struct api *api)
     return NULL;
 }
 
-int api_set_secrets(struct api *api, const char *const texts[SECRET_KINDS])
+int api_set_secrets(struct api *api, const char *const texts[SECRET_KINDS], const char *api_keys)
 {
+    CLEANUP(keys_freep) struct keys *keys = NULL;
     struct secrets *secrets = NULL;
-    int err = secrets_new(texts, &secrets);
+    char error[KEYS_ERROR_MAX];
+    int err = keys_new(texts[SECRET_API_KEY], api_keys, &keys, error, sizeof(error));
 
+    if (err == 0)
+        err = secrets_new(texts, &secrets);
     if (err < 0)
         return err;
     secrets_free(api->secrets);
+    keys_free(api->keys);
     api->secrets = secrets;
+    api->keys = TAKE(keys);
+    /* A stream of events must not outlive the key that it was opened with. */
+    if (api->watchers)
+        watchers_send_away(api->watchers);
     return 0;
 }
 
@@ -141,38 +100,6 @@ void api_set_leader(struct api *api, bool is_leader, const char *leader)
     snprintf(api->leader, sizeof(api->leader), "%s", leader);
 }
 
-static bool is_probe(const char *pattern)
-{
-    for (size_t i = 0; i < ARRAY_LEN(probe_routes); i++) {
-        if (strcmp(probe_routes[i].pattern, pattern) == 0)
-            return true;
-    }
-    return false;
-}
-
-static const struct route *route_find(const char *pattern, struct slice method)
-{
-    for (size_t i = 0; i < ARRAY_LEN(api_routes); i++) {
-        if (strcmp(api_routes[i].pattern, pattern) == 0 &&
-            slice_equals(slice_equals(method, "HEAD") ? SLICE("GET") : method, api_routes[i].method))
-            return &api_routes[i];
-    }
-    return NULL;
-}
-
-/* Whose handlers are in another room: that one says what became of them, and knows what in a path is secret.
- */
-static bool is_of_others(const char *pattern)
-{
-    if (!pattern[0] || is_probe(pattern))
-        return false;
-    for (size_t i = 0; i < ARRAY_LEN(api_routes); i++) {
-        if (strcmp(api_routes[i].pattern, pattern) == 0)
-            return false;
-    }
-    return true;
-}
-
 /* The server itself refuses a path whose parameter hides a NUL: its route is known, but it has no value. */
 static bool has_its_parameter(const struct http_request *request, const char *pattern)
 {
@@ -194,16 +121,18 @@ static void api_request_log(struct http_request *request, int status)
 {
     const char *pattern = http_request_route(request);
     bool is_refusal = (status >= 400 && status < 500) || status == 505;
-    const struct route *route;
+    const struct route *any, *route;
     bool was_handled;
 
     if (status < 400 && !log_enabled(LOG_DEBUG))
         return;
+    any = route_of_pattern(pattern);
     route = route_find(pattern, http_request_method(request));
     was_handled = route && has_its_parameter(request, pattern);
-    if (is_of_others(pattern))
+    /* Other modules log what became of their routes: they know what in a path is secret. */
+    if (pattern[0] && !any)
         return;
-    if (is_probe(pattern))
+    if (any && any->is_probe)
         api_log_request(request, status == 500 ? LOG_WARN : LOG_DEBUG, "request", status, NULL);
     else if (is_refusal && !was_handled)
         api_log_refused(request, status, NULL);
@@ -224,39 +153,52 @@ static void api_request_done(struct http_request *request, void *arg)
     api_request_log(request, status);
 }
 
-static int api_add_routes(struct api *api, struct http_server *server, const struct route *routes,
-                          size_t count)
+static void api_dispatch(struct http_request *request, void *arg)
 {
-    for (size_t i = 0; i < count; i++) {
-        int err = http_server_route(server, routes[i].method, routes[i].pattern, routes[i].handler, api);
+    const struct api_use *use = arg;
 
-        if (err == 0 && routes[i].is_vital)
-            err = http_server_set_vital(server, routes[i].pattern);
-        if (err < 0)
-            return err;
-    }
-    return 0;
+    if (!use->is_closed || api_may(use->api, request, use->route->who))
+        use->route->handler(request, use->api);
 }
 
-static int api_serve_as(struct api *api, struct http_server *server, const char *name)
+static int api_add_route(struct api *api, struct http_server *server, const struct route *route,
+                         bool is_closed)
 {
+    struct api_use *use = &api->uses[api->use_count];
+    int err;
+
+    assert(api->use_count < ARRAY_LEN(api->uses));
+    *use = (struct api_use){.api = api, .route = route, .is_closed = is_closed};
+    api->use_count++;
+    err = http_server_route(server, route->method, route->pattern, api_dispatch, use);
+    if (err == 0 && route->is_vital)
+        err = http_server_set_vital(server, route->pattern);
+    return err;
+}
+
+static int api_serve_as(struct api *api, struct http_server *server, const char *name, bool is_closed)
+{
+    int err = 0;
+
     assert(api->server_count < API_SERVERS_MAX);
     api->servers[api->server_count] = server;
     api->server_names[api->server_count] = name;
     api->server_count++;
     http_server_on_done(server, api_request_done, api);
-    return api_add_routes(api, server, probe_routes, ARRAY_LEN(probe_routes));
+    for (size_t i = 0; i < api_routes_count && err == 0; i++) {
+        if (is_closed || api_routes[i].is_probe)
+            err = api_add_route(api, server, &api_routes[i], is_closed);
+    }
+    return err;
 }
 
 int api_serve(struct api *api, struct http_server *server)
 {
-    int err = api_add_routes(api, server, api_routes, ARRAY_LEN(api_routes));
-
     http_server_guard(server, api_guard, api);
-    return err < 0 ? err : api_serve_as(api, server, "http");
+    return api_serve_as(api, server, "http", true);
 }
 
 int api_serve_metrics(struct api *api, struct http_server *server)
 {
-    return api_serve_as(api, server, "metrics");
+    return api_serve_as(api, server, "metrics", false);
 }

@@ -7,6 +7,7 @@
 #define API_API_H
 
 #include "api/secrets.h"
+#include "base/strbuf.h"
 #include "http/forwarded.h"
 #include "http/http.h"
 #include "metrics/metrics.h"
@@ -37,18 +38,20 @@ int api_new(const struct api_settings *settings, struct store *store, struct met
 struct api *api_free(struct api *api);
 
 /*
- * Replaces all keys and tokens at once; they are copied. -EINVAL (see secrets_check), -ENOMEM: nothing has
- * changed. Until the first call there are none, and nothing is checked.
+ * Replaces all keys and tokens at once; they are copied. `api_keys` is the text of API_KEYS. -EINVAL (see
+ * secrets_check and keys_new), -ENOMEM: nothing has changed. Until the first call there are none, and nothing
+ * is checked. Requests that were let in before go on with the rights that they had.
  */
-int api_set_secrets(struct api *api, const char *const texts[SECRET_KINDS]) MUST_CHECK;
+int api_set_secrets(struct api *api, const char *const texts[SECRET_KINDS], const char *api_keys) MUST_CHECK;
 
 /*
- * Adds every route to `server`, and logs and counts its requests. When there are API keys, it guards
- * everything under /api/v1 but the health routes and the webhooks of providers.
+ * Adds every route to `server`, and logs and counts its requests. When there are API keys, it guards /metrics
+ * and everything under /api/v1 but the health routes and the webhooks of providers, and lets each key do what
+ * its role allows.
  */
 int api_serve(struct api *api, struct http_server *server) MUST_CHECK;
 
-/* Adds /metrics and the health routes only: for the listener on METRICS_PORT. */
+/* Adds /metrics and the health routes only, without asking for a key: for the listener on METRICS_PORT. */
 int api_serve_metrics(struct api *api, struct http_server *server) MUST_CHECK;
 
 /* On shutdown: /ready answers 503 from now on. All else is answered as before. */
@@ -62,6 +65,9 @@ void api_forget_servers(struct api *api);
 
 /* Who leads; shown in the status. */
 void api_set_leader(struct api *api, bool is_leader, const char *leader);
+
+/* Appends a line for each route: its method, its path and who may use it. */
+void api_write_routes(struct strbuf *buf);
 
 /* Is the URL template one that can be filled in? False, with a sentence in `error`. */
 bool api_check_template(const char *ws_url_template, char *error, size_t error_size);

@@ -11,8 +11,10 @@
 #include "api/events.h"
 #include "api/gauges.h"
 #include "api/instruments.h"
+#include "api/keys.h"
 #include "api/over.h"
 #include "api/rate.h"
+#include "api/routes.h"
 #include "api/secrets.h"
 #include "api/ws_url.h"
 #include "base/complaint.h"
@@ -24,9 +26,17 @@ enum {
     API_LEADER_MAX = 255,
     API_SERVERS_MAX = 2,
     API_TEXT_MAX = 128, /* flow and template */
+    KEYS_ERROR_MAX = 256,
 };
 
 #define APPEND_LITERAL(buf, literal) strbuf_append(buf, literal, sizeof(literal) - 1)
+
+/* A route at one of our servers. */
+struct api_use {
+    struct api *api;
+    const struct route *route;
+    bool is_closed; /* keys are asked for, if any are set */
+};
 
 struct api {
     struct api_settings settings;
@@ -40,9 +50,12 @@ struct api {
     struct rate *rate;                            /* NULL: no limit */
     struct complaint limited;                     /* requests that `rate` refused; clock_elapsed_ms */
     struct secrets *secrets;                      /* never NULL, but replaced: not to be kept beyond a call */
+    struct keys *keys;                            /* the same */
     struct http_server *servers[API_SERVERS_MAX]; /* borrowed; see api_forget_servers */
     const char *server_names[API_SERVERS_MAX];
     size_t server_count;
+    struct api_use uses[API_SERVERS_MAX * ROUTES_MAX];
+    size_t use_count;
     uint64_t started_ms; /* clock_elapsed_ms */
     bool is_stopping;
     bool is_leader;
@@ -122,8 +135,23 @@ void api_note_release_failure(const struct api_task *task, int err, const char *
 void api_put_refusal(struct json_writer *json, const char *key, const struct refusal *refusal);
 void api_write_refusal(struct strbuf *buf, const struct refusal *refusal);
 
-/* guard.c: an http_guard_fn; its argument is the api. */
+/* guard.c: who asks. An http_guard_fn; its argument is the api. */
 int api_guard(struct http_request *request, void *arg, const char **ret_error);
+
+/*
+ * May whoever asks use a route with that `who` (see routes.h)? Asked before every handler. False: the request
+ * has been answered.
+ */
+bool api_may(struct api *api, struct http_request *request, int who) MUST_CHECK;
+
+/* Does the key reach that pod? Agents' keys may be for some pods only. False: answered with 403. */
+bool api_may_speak_for(struct api *api, struct http_request *request, const char *pod) MUST_CHECK;
+
+/* The pods that the key is limited to, as a pattern for the store; NULL: it is not limited. */
+const char *api_pods_of_key(const struct http_request *request);
+
+/* The name of the key, for the log line of every change; NULL: none was asked for. */
+const char *api_key_name(const struct http_request *request);
 
 /* Handlers; their argument is the api. */
 void api_allocate(struct http_request *request, void *arg);

@@ -40,6 +40,7 @@ void api_note_release(const struct api_task *task, const struct result *result, 
              log_str("pool", is_ok ? result->release.call.pool : NULL),
              log_str("released_to", is_ok ? result->release.released_to : NULL),
              log_str("merchant", is_ok ? result->release.call.merchant_id : NULL), log_str("reason", reason),
+             log_str("key", api_key_name(task->request)),
              log_str("request_id", http_request_id(task->request)),
              log_num("duration_us", api_task_us(task)));
 }
@@ -49,6 +50,7 @@ void api_note_release_failure(const struct api_task *task, int err, const char *
     instruments_released(task->api->instruments, "", RELEASE_STORAGE_ERROR);
     log_warn("call not released: the store cannot answer", log_str("call_sid", call_sid),
              log_str("cause", strerror(-err)), log_str("reason", reason),
+             log_str("key", api_key_name(task->request)),
              log_str("request_id", http_request_id(task->request)),
              log_num("duration_us", api_task_us(task)));
 }
@@ -94,8 +96,11 @@ void api_release(struct http_request *request, void *arg)
     reason = json_get_string(params.json, "reason");
     if (reason)
         memcpy(release->reason, reason, strnlen(reason, REASON_LOGGED_MAX));
+    if (pod && !api_may_speak_for(arg, request, pod))
+        return;
     command.release.call_sid = release->call_sid;
-    command.release.pod = pod;
+    /* On which pod the call is, only the store knows: it compares in the same step. */
+    command.release.pod = pod ? pod : api_pods_of_key(request);
     api_execute(&release->task, &command);
 }
 
@@ -107,15 +112,20 @@ struct renewal {
 static void api_renew_stored(struct api_task *task, const struct result *result)
 {
     struct renewal *renewal = CONTAINER_OF(task, struct renewal, task);
+    bool is_limited = api_pods_of_key(task->request) != NULL;
     struct json_writer json;
     struct strbuf buf;
 
     for (size_t i = 0; result->outcome == OUTCOME_OK && i < result->renew.conflicts.count; i++)
-        log_warn("a renewed call has lost its pod to another",
+        log_warn(is_limited ? "a renewed call is on no pod of the key, or has lost its pod to another call"
+                            : "a renewed call has lost its pod to another",
                  log_str("call_sid", result->renew.conflicts.names[i]),
+                 log_str("key", api_key_name(task->request)),
                  log_str("request_id", http_request_id(task->request)));
     if (result->outcome == OUTCOME_OK && renewal->count == 1 && result->renew.conflicts.count == 1) {
-        api_refuse(task->request, 409, "another call has the pod by now");
+        api_refuse(task->request, 409,
+                   is_limited ? "the call is on no pod of the key, or another call has the pod by now"
+                              : "another call has the pod by now");
         return;
     }
     if (result->outcome != OUTCOME_OK || (renewal->count == 1 && result->renew.renewed.count == 0)) {
@@ -163,6 +173,7 @@ void api_renew(struct http_request *request, void *arg)
         api_refuse(request, 400, params.error);
         return;
     }
+    command.renew.pattern = api_pods_of_key(request);
     renewal->count = command.renew.count;
     api_execute(&renewal->task, &command);
 }

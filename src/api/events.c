@@ -160,6 +160,8 @@ void watchers_add(struct watchers *watchers, struct http_request *request)
         api_reply_no_memory(request);
         return;
     }
+    if (!http_request_hold(request))
+        return;
     *watcher = (struct watcher){.watchers = watchers, .request = request};
     list_init(&watcher->link);
     list_append(&watchers->list, &watcher->link);
@@ -172,13 +174,18 @@ void watchers_add(struct watchers *watchers, struct http_request *request)
                   watchers->is_listening ? SLICE(WATCHERS_HELLO WATCHERS_LISTENING) : SLICE(WATCHERS_HELLO));
 }
 
+void watchers_send_away(struct watchers *watchers)
+{
+    while (!list_is_empty(&watchers->list))
+        watcher_end(LIST_ENTRY(watchers->list.next, struct watcher, link));
+}
+
 void watchers_stop(struct watchers *watchers)
 {
     if (watchers->is_stopped)
         return;
     watchers->is_stopped = true;
-    while (!list_is_empty(&watchers->list))
-        watcher_end(LIST_ENTRY(watchers->list.next, struct watcher, link));
+    watchers_send_away(watchers);
     if (watchers->has_timer)
         uv_close((uv_handle_t *)&watchers->alive, NULL);
 }

@@ -17,6 +17,9 @@ int watchers_new(uv_loop_t *loop, struct store *store, struct watchers **ret_wat
 /* When nobody watches any more. Accepts NULL. */
 struct watchers *watchers_free(struct watchers *watchers);
 
+/* Ends every answer. Whoever wants to go on asks again, and must be allowed to. */
+void watchers_send_away(struct watchers *watchers);
+
 /* Ends every answer, and refuses new ones. Must come before the loop ends, once somebody has watched. */
 void watchers_stop(struct watchers *watchers);
 

@@ -23,6 +23,7 @@ struct gauges {
     struct metrics_family *store_snapshots;
     struct metrics_family *events_dropped;
     struct metrics_family *connections;
+    struct metrics_family *evicted;
     struct metrics_family *refused;
     struct metrics_family *log_dropped;
     struct metrics_family *log_left_out;
@@ -69,8 +70,10 @@ static const struct {
      "Events that were too many to be published.", NULL},
     {offsetof(struct gauges, connections), METRICS_GAUGE, "smart_router_http_connections",
      "Connections that are open.", listener_label},
+    {offsetof(struct gauges, evicted), METRICS_COUNTER, "smart_router_http_connections_evicted_total",
+     "Idle or slow connections closed at MAX_CONNECTIONS to make room for new ones.", listener_label},
     {offsetof(struct gauges, refused), METRICS_COUNTER, "smart_router_http_connections_refused_total",
-     "Connections refused at MAX_CONNECTIONS.", listener_label},
+     "Connections refused at MAX_CONNECTIONS or MAX_CONNECTIONS_PER_CLIENT.", listener_label},
     {offsetof(struct gauges, log_dropped), METRICS_COUNTER, "smart_router_log_lines_dropped_total",
      "Log lines lost because the reader of the log was too slow.", NULL},
     {offsetof(struct gauges, log_left_out), METRICS_COUNTER, "smart_router_log_lines_left_out_total",
@@ -158,10 +161,11 @@ void gauges_set_leader(struct gauges *gauges, bool is_leader)
     gauge_set(gauges->leader, NULL, is_leader);
 }
 
-void gauges_set_connections(struct gauges *gauges, const char *listener, size_t open, uint64_t refused)
+void gauges_set_connections(struct gauges *gauges, const char *listener, const struct http_server *server)
 {
-    gauge_set(gauges->connections, listener, (double)open);
-    gauge_set(gauges->refused, listener, (double)refused);
+    gauge_set(gauges->connections, listener, (double)http_server_connections(server));
+    gauge_set(gauges->evicted, listener, (double)http_server_evicted(server));
+    gauge_set(gauges->refused, listener, (double)http_server_refused(server));
 }
 
 void gauges_set_process(struct gauges *gauges)

@@ -4,6 +4,7 @@
 #ifndef API_GAUGES_H
 #define API_GAUGES_H
 
+#include "http/http.h"
 #include "metrics/metrics.h"
 #include "store/store.h"
 
@@ -19,7 +20,7 @@ struct gauges *gauges_free(struct gauges *gauges);
 void gauges_set_status(struct gauges *gauges, const struct result *result);
 void gauges_set_store(struct gauges *gauges, const struct store *store);
 void gauges_set_leader(struct gauges *gauges, bool is_leader);
-void gauges_set_connections(struct gauges *gauges, const char *listener, size_t open, uint64_t refused);
+void gauges_set_connections(struct gauges *gauges, const char *listener, const struct http_server *server);
 /* Reads what the process itself knows: its resources, lines lost by the log. */
 void gauges_set_process(struct gauges *gauges);
 

@@ -26,6 +26,7 @@ bool api_refuse_gone(struct api_task *task, const char *call_sid)
         return false;
     instruments_allocated(task->api->instruments, "", ALLOCATION_CLIENT_GONE);
     log_info("client has gone before its call was allocated", log_str("call_sid", call_sid),
+             log_str("key", api_key_name(task->request)),
              log_str("request_id", http_request_id(task->request)));
     http_respond_error(task->request, 503, CLIENT_GONE);
     return true;
@@ -47,6 +48,7 @@ static struct command undo_of(const struct api_task *task, const struct result *
     instruments_allocated(task->api->instruments, "", ALLOCATION_CLIENT_GONE);
     log_info("client has gone before it was answered: its allocation is undone",
              log_str("call_sid", undo.undo.call_sid), log_str("pod", result->allocate.call.pod),
+             log_str("key", api_key_name(task->request)),
              log_str("request_id", http_request_id(task->request)));
     return undo;
 }

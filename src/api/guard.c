@@ -1,36 +1,17 @@
 /*
- * guard.c - who may use the API: API_KEY.
+ * guard.c - who asks, and may they? API_KEY, API_KEYS and the roles.
  *
- * Everything under /api/v1 is closed unless it is named here, so that a new route is closed until somebody
- * decides otherwise, and who has no key does not learn which paths exist. The router compares what a client
- * sent byte by byte, with nothing decoded or tidied up. So does this file: a spelling that is not under
- * /api/v1 here has no route there either.
+ * It is done in two steps. Before the body is read and the path is looked up, api_guard finds out whose key
+ * it is; who has none is refused whatever the path, and does not learn which paths exist. Once the route is
+ * known, api_may asks the routing table (routes.c) whether the key's role may use it. No handler runs without
+ * that, so that a new route is closed until its row says who may use it.
  */
 #include "api/api_internal.h"
 #include "base/slice.h"
 
-static const char guarded[] = "/api/v1";
+#define KEY_REQUIRED "an API key is required: Authorization: Bearer"
 
-/* Load balancers ask the first two without credentials; providers sign their webhooks instead. */
-static const char *const open_paths[] = {
-    "/api/v1/health",         "/api/v1/ready",        "/api/v1/twilio/allocate", "/api/v1/twilio/status",
-    "/api/v1/plivo/allocate", "/api/v1/plivo/status", "/api/v1/exotel/allocate", "/api/v1/exotel/status",
-};
-
-static bool is_guarded(struct slice path)
-{
-    size_t len = sizeof(guarded) - 1;
-
-    if (path.len < len || memcmp(path.data, guarded, len) != 0 || (path.len > len && path.data[len] != '/'))
-        return false;
-    if (path.data[path.len - 1] == '/')
-        path.len--;
-    for (size_t i = 0; i < ARRAY_LEN(open_paths); i++) {
-        if (slice_equals(path, open_paths[i]))
-            return false;
-    }
-    return true;
-}
+enum { SENTENCE_MAX = 256 };
 
 /* The one Authorization header. Of two, somebody on the way may have looked at the other one: data is NULL.
  */
@@ -62,21 +43,105 @@ static struct slice guard_bearer(struct slice credentials)
     return slice_trim((struct slice){blank, (size_t)(credentials.data + credentials.len - blank)});
 }
 
-int api_guard(struct http_request *request, void *arg, const char **ret_error)
+/* A copy that lives as long as the request: the keys may be replaced meanwhile. NULL: no memory. */
+static struct key *copy_key(const struct key *key, struct arena *arena)
 {
-    const struct api *api = arg;
-    struct slice key;
+    struct key *copy = arena_alloc(arena, sizeof(*copy));
 
-    if (secrets_count(api->secrets, SECRET_API_KEY) == 0 || !is_guarded(http_request_path(request)))
-        return 0;
-    key = guard_bearer(guard_credentials(request));
-    if (key.data && secrets_match(api->secrets, SECRET_API_KEY, key)) {
-        http_request_set_user(request, arg);
-        return 0;
-    }
-    /* Logged in api.c, like everything that is refused before there is a handler. */
+    if (!copy)
+        return NULL;
+    *copy = *key;
+    copy->name = arena_copy(arena, key->name, strlen(key->name));
+    if (key->pattern)
+        copy->pattern = arena_copy(arena, key->pattern, strlen(key->pattern));
+    return copy->name && (copy->pattern || !key->pattern) ? copy : NULL;
+}
+
+static void note_unauthorized(struct api *api, struct http_request *request)
+{
     instruments_unauthorized(api->instruments, SECRET_API_KEY);
     http_response_header(request, "WWW-Authenticate", "Bearer realm=\"smart-router\"");
-    *ret_error = "an API key is required: Authorization: Bearer";
-    return 401;
+}
+
+int api_guard(struct http_request *request, void *arg, const char **ret_error)
+{
+    struct api *api = arg;
+    const struct key *key = NULL;
+    struct slice given;
+    struct key *copy;
+
+    if (keys_count(api->keys) == 0 || !route_needs_key(http_request_path(request)))
+        return 0;
+    given = guard_bearer(guard_credentials(request));
+    if (given.data)
+        key = keys_match(api->keys, given);
+    if (!key) {
+        /* Logged in api.c, like everything that is refused before there is a handler. */
+        note_unauthorized(api, request);
+        *ret_error = KEY_REQUIRED;
+        return 401;
+    }
+    copy = copy_key(key, http_request_arena(request));
+    if (!copy) {
+        *ret_error = "out of memory";
+        return 503;
+    }
+    http_request_set_user(request, copy);
+    return 0;
+}
+
+static const struct key *key_of(const struct http_request *request)
+{
+    return http_request_user(request);
+}
+
+const char *api_key_name(const struct http_request *request)
+{
+    return key_of(request) ? key_of(request)->name : NULL;
+}
+
+const char *api_pods_of_key(const struct http_request *request)
+{
+    return key_of(request) ? key_of(request)->pattern : NULL;
+}
+
+/* The sentence says what the key may do, never what it asked for: that is in the request. */
+static void forbid(struct api *api, struct http_request *request, const char *sentence_begins,
+                   const char *what)
+{
+    struct strbuf sentence;
+
+    instruments_forbidden(api->instruments, key_of(request)->role);
+    strbuf_init(&sentence, http_request_arena(request), SENTENCE_MAX);
+    strbuf_append_str(&sentence, sentence_begins);
+    strbuf_append_str(&sentence, what);
+    api_refuse(request, 403, strbuf_failed(&sentence) ? "forbidden" : sentence.data);
+}
+
+bool api_may(struct api *api, struct http_request *request, int who)
+{
+    const struct key *key = key_of(request);
+
+    if ((who & FOR_ALL) || keys_count(api->keys) == 0)
+        return true;
+    if (!key) {
+        /* The guard has let it through, and should not have. */
+        note_unauthorized(api, request);
+        api_refuse(request, 401, KEY_REQUIRED);
+        return false;
+    }
+    if (key->role == ROLE_ADMIN || (who & 1 << key->role))
+        return true;
+    forbid(api, request, "the key may not do this: its role is ", role_name(key->role));
+    return false;
+}
+
+bool api_may_speak_for(struct api *api, struct http_request *request, const char *pod)
+{
+    const char *pattern = api_pods_of_key(request);
+
+    if (!pattern || name_fits_pod(pattern, pod))
+        return true;
+    forbid(api, request, "the key may not speak for this pod: its pods are ", pattern);
+    return false;
 }

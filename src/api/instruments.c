@@ -74,6 +74,7 @@ struct instruments {
     struct metrics_series *operations[COMMAND_TYPES];
     struct metrics_series *drains;
     struct metrics_series *unauthorized[SECRET_KINDS];
+    struct metrics_series *forbidden[ROLES]; /* NULL: admin */
     struct metrics_family *webhooks_refused;
     struct metrics_series *tier_errors;
     struct metrics_series *limited;
@@ -122,6 +123,22 @@ static bool instruments_add_unauthorized(struct instruments *instruments, struct
 
     for (size_t i = 0; i < SECRET_KINDS && family; i++)
         instruments->unauthorized[i] = metrics_series(family, &kinds[i]);
+    return family != NULL;
+}
+
+static bool instruments_add_forbidden(struct instruments *instruments, struct metrics *metrics)
+{
+    static const char *const label = "role";
+    struct metrics_family *family = metrics_family(
+        metrics, METRICS_COUNTER, "smart_router_forbidden_total",
+        "Requests refused because the role of their key does not allow them.", &label, 1, NULL, 0);
+
+    for (int role = 0; role < ROLES && family; role++) {
+        const char *name = role_name((enum role)role);
+
+        if (role != ROLE_ADMIN)
+            instruments->forbidden[role] = metrics_series(family, &name);
+    }
     return family != NULL;
 }
 
@@ -183,7 +200,7 @@ int instruments_new(struct metrics *metrics, struct instruments **ret_instrument
     map_init(&instruments->pools);
     if (!instruments_add_families(instruments, metrics) ||
         !instruments_add_unauthorized(instruments, metrics) ||
-        !instruments_add_webhooks(instruments, metrics)) {
+        !instruments_add_forbidden(instruments, metrics) || !instruments_add_webhooks(instruments, metrics)) {
         instruments_free(instruments);
         return -ENOMEM;
     }
@@ -258,6 +275,12 @@ void instruments_tiers_refused(struct instruments *instruments)
 void instruments_unauthorized(struct instruments *instruments, enum secret_kind kind)
 {
     metrics_add(instruments->unauthorized[kind], 1);
+}
+
+void instruments_forbidden(struct instruments *instruments, enum role role)
+{
+    assert(role != ROLE_ADMIN);
+    metrics_add(instruments->forbidden[role], 1);
 }
 
 void instruments_webhook_refused(struct instruments *instruments, const char *provider,

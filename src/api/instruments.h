@@ -9,6 +9,7 @@
 #ifndef API_INSTRUMENTS_H
 #define API_INSTRUMENTS_H
 
+#include "api/keys.h"
 #include "api/secrets.h"
 #include "core/command.h"
 #include "metrics/metrics.h"
@@ -66,6 +67,9 @@ void instruments_tiers_refused(struct instruments *instruments);
 
 /* Somebody asked without a key, token or signature of that kind, or with a wrong one. */
 void instruments_unauthorized(struct instruments *instruments, enum secret_kind kind);
+
+/* A key of that role, which is not admin, asked for what it may not do. */
+void instruments_forbidden(struct instruments *instruments, enum role role);
 
 /* A webhook was refused, or a status callback ignored. `provider` is the name of one; the name of a reason
  * comes from a list. */

@@ -15,8 +15,7 @@ static void api_metrics_answer(struct api_task *task, const struct result *resul
     gauges_set_leader(api->gauges, api->is_leader);
     gauges_set_process(api->gauges);
     for (size_t i = 0; i < api->server_count; i++)
-        gauges_set_connections(api->gauges, api->server_names[i], http_server_connections(api->servers[i]),
-                               http_server_refused(api->servers[i]));
+        gauges_set_connections(api->gauges, api->server_names[i], api->servers[i]);
     strbuf_init(&buf, http_request_arena(task->request), METRICS_PAGE_MAX);
     metrics_write(api->metrics, &buf);
     api_reply(task->request, 200, "text/plain; version=0.0.4; charset=utf-8", &buf);

@@ -88,14 +88,14 @@ void api_pods(struct http_request *request, void *arg)
         api_execute(task, &command);
 }
 
-/* The pod that the path names; NULL: it can be no pod, and the request has been answered. */
-static const char *pod_of_path(struct http_request *request)
+/* The pod that the path names; NULL: it can be no pod, or none for this key: answered. */
+static const char *pod_of_path(struct api *api, struct http_request *request)
 {
     const char *pod = http_request_param(request, "name");
     const char *error = params_check_pod(pod);
 
     if (!error)
-        return pod;
+        return api_may_speak_for(api, request, pod) ? pod : NULL;
     api_refuse(request, 400, error);
     return NULL;
 }
@@ -117,7 +117,7 @@ static void api_pod_stored(struct api_task *task, const struct result *result)
 
 void api_pod(struct http_request *request, void *arg)
 {
-    const char *pod = pod_of_path(request);
+    const char *pod = pod_of_path(arg, request);
     struct command command = {.type = COMMAND_POD, .pod = {.name = pod}};
     struct api_task *task;
 
@@ -137,6 +137,7 @@ struct pod_task {
 static void log_pod_event(const struct pod_task *pod_task, const char *message, const char *tier)
 {
     log_info(message, log_str("pod", pod_task->pod), log_str("tier", tier),
+             log_str("key", api_key_name(pod_task->task.request)),
              log_str("request_id", http_request_id(pod_task->task.request)),
              log_num("duration_us", api_task_us(&pod_task->task)));
 }
@@ -145,6 +146,7 @@ static void log_pod_refused(const struct pod_task *pod_task, const char *message
 {
     log_info(message, log_str("pod", pod_task->pod),
              log_str("cause", result->outcome == OUTCOME_NOT_FOUND ? POD_NOT_FOUND : result->error),
+             log_str("key", api_key_name(pod_task->task.request)),
              log_str("request_id", http_request_id(pod_task->task.request)),
              log_num("duration_us", api_task_us(&pod_task->task)));
 }
@@ -187,7 +189,7 @@ void api_drain(struct http_request *request, void *arg)
     command.drain.ttl_ms = params_number(&params, "ttl_seconds", 1, DRAIN_SECONDS_MAX, 0) * 1000;
     if (params.error)
         api_refuse(request, 400, params.error);
-    else
+    else if (api_may_speak_for(arg, request, pod_task->pod))
         api_execute(&pod_task->task, &command);
 }
 
@@ -230,7 +232,7 @@ void api_undrain(struct http_request *request, void *arg)
     command.undrain.pod = pod_task->pod;
     if (params.error)
         api_refuse(request, 400, params.error);
-    else
+    else if (api_may_speak_for(arg, request, pod_task->pod))
         api_execute(&pod_task->task, &command);
 }
 
@@ -278,7 +280,7 @@ void api_pod_register(struct http_request *request, void *arg)
     pod->is_ready = true;
     if (params.error)
         api_refuse(request, 400, params.error);
-    else
+    else if (api_may_speak_for(arg, request, pod_task->pod))
         api_execute(&pod_task->task, &command);
 }
 
@@ -297,7 +299,7 @@ static void api_pod_delete_stored(struct api_task *task, const struct result *re
 
 void api_pod_delete(struct http_request *request, void *arg)
 {
-    const char *pod = pod_of_path(request);
+    const char *pod = pod_of_path(arg, request);
     struct command command = {.type = COMMAND_POD_GONE, .pod_gone = {.pod = pod, .source = POD_SOURCE_API}};
     struct pod_task *pod_task;
 
@@ -316,12 +318,18 @@ static void log_heartbeat(const struct pod_task *pod_task, const struct result *
     const struct name_array *adopted = &result->heartbeat.adopted;
     const struct name_array *conflicts = &result->heartbeat.conflicts;
 
+    for (size_t i = 0; i < result->heartbeat.ended.count; i++)
+        log_info("call ended: two heartbeats of its pod left it out",
+                 log_str("call_sid", result->heartbeat.ended.calls[i].call_sid),
+                 log_str("pod", pod_task->pod), log_str("key", api_key_name(pod_task->task.request)),
+                 log_str("request_id", http_request_id(pod_task->task.request)));
     for (size_t i = 0; i < adopted->count; i++)
         log_info("call adopted", log_str("call_sid", adopted->names[i]), log_str("pod", pod_task->pod),
+                 log_str("key", api_key_name(pod_task->task.request)),
                  log_str("request_id", http_request_id(pod_task->task.request)));
     for (size_t i = 0; i < conflicts->count; i++)
         log_warn("pod claims a call that it cannot have", log_str("call_sid", conflicts->names[i]),
-                 log_str("pod", pod_task->pod),
+                 log_str("pod", pod_task->pod), log_str("key", api_key_name(pod_task->task.request)),
                  log_str("request_id", http_request_id(pod_task->task.request)));
 }
 
@@ -354,7 +362,7 @@ static void api_pod_heartbeat_stored(struct api_task *task, const struct result 
 
 void api_pod_heartbeat(struct http_request *request, void *arg)
 {
-    const char *pod = pod_of_path(request);
+    const char *pod = pod_of_path(arg, request);
     struct command command = {.type = COMMAND_HEARTBEAT, .heartbeat = {.pod = pod}};
     struct pod_task *pod_task;
     struct params params;

@@ -40,14 +40,15 @@ void api_log_request(struct http_request *request, enum log_level level, const c
         return;
     LOG_AT(level, message, log_str("method", arena_copy(arena, method.data, method.len)),
            log_str("path", log_cut(path_text, path)), log_num("status", status), log_str("error", error),
-           log_str("peer", http_request_peer(request)), log_str("request_id", http_request_id(request)),
+           log_str("key", api_key_name(request)), log_str("peer", http_request_peer(request)),
+           log_str("request_id", http_request_id(request)),
            log_num("duration_us", (int64_t)((clock_elapsed_ns() - http_request_started_ns(request)) / 1000)));
 }
 
 void api_log_refused(struct http_request *request, int status, const char *error)
 {
     /* Without a key, anybody can be refused as often as they like. */
-    if (!http_request_user(request) &&
+    if (!api_key_name(request) &&
         !log_limit_passes(status == 401 ? LOG_OF_UNAUTHORIZED : LOG_OF_REFUSED, LOG_INFO))
         return;
     api_log_request(request, LOG_INFO, "request refused", status, error);

@@ -15,6 +15,7 @@
 #include "app/exposed.h"
 #include "app/kube.h"
 #include "app/lead.h"
+#include "app/listen.h"
 #include "app/redis.h"
 #include "app/reload.h"
 #include "app/stop.h"
@@ -38,6 +39,7 @@ enum {
 struct app {
     const struct config *config;
     const struct settings *settings;
+    size_t max_connections; /* that fit */
     int status;
     bool is_stopping;
     bool is_drained;
@@ -337,7 +339,9 @@ static int app_new_servers(struct app *app)
         .read_timeout_ms = settings->http_read_timeout_ms,
         .write_timeout_ms = settings->http_write_timeout_ms,
         .idle_timeout_ms = settings->http_idle_timeout_ms,
-        .max_connections = (size_t)settings->max_connections,
+        .max_connections = app->max_connections,
+        .max_connections_per_client = (size_t)settings->max_connections_per_client,
+        .trusted = app->trusted,
     };
     int err = http_server_new(&app->loop, &http, &app->server);
 
@@ -347,6 +351,7 @@ static int app_new_servers(struct app *app)
     if (err < 0)
         return err;
     http.max_connections = METRICS_CONNECTIONS_MAX;
+    http.max_connections_per_client = 0;
     return http_server_new(&app->loop, &http, &app->metrics_server);
 }
 
@@ -529,42 +534,6 @@ static int app_build(struct app *app)
     return err;
 }
 
-/* `err` and `real_port` are what came of it. */
-static int app_log_listening(int err, uint16_t real_port, uint16_t port, const char *variable,
-                             const char *name)
-{
-    char message[ERROR_MAX];
-
-    if (err == 0) {
-        log_info("listening", log_str("name", name), log_num("port", real_port));
-        return 0;
-    }
-    if (err == -EADDRINUSE)
-        snprintf(message, sizeof(message), "port %u is in use: set %s to another, or stop what listens there",
-                 port, variable);
-    else
-        snprintf(message, sizeof(message), "cannot listen on port %u (%s)", port, variable);
-    log_error(message, log_num("port", port), log_str("error", strerror(-err)));
-    return err;
-}
-
-static int app_listen(struct http_server *server, uint16_t port, const char *variable, const char *name)
-{
-    int err = http_server_listen(server, port);
-
-    return app_log_listening(err, http_server_port(server), port, variable, name);
-}
-
-static int app_listen_tls(struct app *app)
-{
-    int err;
-
-    if (!app->tls)
-        return 0;
-    err = tls_server_listen(app->tls, app->settings->tls_port);
-    return app_log_listening(err, tls_server_port(app->tls), app->settings->tls_port, "TLS_PORT", "https");
-}
-
 static int app_start(struct app *app)
 {
     int err;
@@ -579,11 +548,11 @@ static int app_start(struct app *app)
     if (err == 0)
         err = app_build(app);
     if (err == 0)
-        err = app_listen(app->server, app->settings->http_port, "HTTP_PORT", "http");
+        err = listen_http(app->settings, app->server);
     if (err == 0)
-        err = app_listen_tls(app);
+        err = listen_tls(app->settings, app->tls);
     if (err == 0)
-        err = app_listen(app->metrics_server, app->settings->metrics_port, "METRICS_PORT", "metrics");
+        err = listen_metrics(app->settings, app->metrics_server);
     if (err < 0)
         return err;
     warn_of_settings(app->config);
@@ -601,7 +570,7 @@ int app_run(const struct config *config)
     log_configure((enum log_level)app.settings->log_level, (enum log_format)app.settings->log_format);
     log_info("smart-router starts", log_str("version", SMART_ROUTER_VERSION), log_num("pid", getpid()));
     app_ignore_signals();
-    app_raise_descriptors(app.settings);
+    app.max_connections = app_raise_descriptors(app.settings);
     if (app_init_loop(&app) < 0)
         return EXIT_FAILED;
     if (app_start(&app) < 0) {

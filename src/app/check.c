@@ -1,7 +1,9 @@
 #include "app/check.h"
 
 #include "api/api.h"
+#include "api/keys.h"
 #include "api/rate.h"
+#include "app/listen.h"
 #include "app/redis.h"
 #include "app/tls.h"
 #include "base/json.h"
@@ -51,6 +53,17 @@ static void check_trusted(struct config *config)
     trusted_free(trusted);
 }
 
+static void check_keys(struct config *config)
+{
+    const struct settings *settings = config_settings(config);
+    CLEANUP(keys_freep) struct keys *keys = NULL;
+    char error[SENTENCE_MAX] = "";
+    int err = keys_new(settings->api_key, settings->api_keys, &keys, error, sizeof(error));
+
+    if (err < 0)
+        config_add_error(config, "API_KEYS", err == -EINVAL ? error : strerror(-err));
+}
+
 void check_secrets(struct config *config)
 {
     const struct settings *settings = config_settings(config);
@@ -69,6 +82,7 @@ void check_secrets(struct config *config)
         if (!secrets_check(lists[i].text, error, sizeof(error)))
             config_add_error(config, lists[i].name, error);
     }
+    check_keys(config);
     if (!gateway_check_secret(settings->gateway_secret, error, sizeof(error)))
         config_add_error(config, "GATEWAY_SECRET", error);
 }
@@ -81,6 +95,7 @@ void check_settings(struct config *config)
 
     check_tiers(config);
     check_trusted(config);
+    check_binds(config);
     app_check_tls(config);
     for (size_t i = 0; i < settings->static_pod_count; i++)
         check_static_pod(config, &settings->static_pods[i]);

@@ -8,7 +8,10 @@
 
 enum { METRICS_CONNECTIONS_MAX = 100 };
 
-/* Raises the limit as far as it goes, and warns if that is not enough for the settings. */
-void app_raise_descriptors(const struct settings *settings);
+/*
+ * Raises the limit as far as it goes, and warns if that is not enough for the settings. Returns how many
+ * connections the API may have: MAX_CONNECTIONS, or as many as fit.
+ */
+size_t app_raise_descriptors(const struct settings *settings);
 
 #endif

@@ -10,7 +10,7 @@
 #include "metrics/metrics.h"
 
 static const char *const names[] = {
-    "API_KEY", "TWILIO_AUTH_TOKEN", "PLIVO_AUTH_TOKEN", "EXOTEL_TOKEN", "GATEWAY_SECRET",
+    "API_KEY", "API_KEYS", "TWILIO_AUTH_TOKEN", "PLIVO_AUTH_TOKEN", "EXOTEL_TOKEN", "GATEWAY_SECRET",
 };
 
 struct reload {
@@ -28,7 +28,7 @@ static int reload_give_api(struct api *api, const struct settings *settings)
         [SECRET_EXOTEL] = settings->exotel_token,
     };
 
-    return api_set_secrets(api, texts);
+    return api_set_secrets(api, texts, settings->api_keys);
 }
 
 int reload_new(const struct reload_parts *parts, struct reload **ret_reload)

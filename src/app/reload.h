@@ -1,10 +1,10 @@
 /*
  * reload.h - SIGHUP: what may change while the router runs.
  *
- * These are the secrets that come from files: API_KEY, the providers' tokens, GATEWAY_SECRET. All of them
- * change, or, when one cannot be read or is refused, none: then the old ones stay in force, and the log says
- * what is wrong. The certificate of the TLS listener and its key change likewise, both or none, whatever
- * became of the secrets. Loop thread only.
+ * These are the secrets that come from files: API_KEY, API_KEYS, the providers' tokens, GATEWAY_SECRET. All
+ * of them change, or, when one cannot be read or is refused, none: then the old ones stay in force, and the
+ * log says what is wrong. The certificate of the TLS listener and its key change likewise, both or none,
+ * whatever became of the secrets. Loop thread only.
  */
 #ifndef APP_RELOAD_H
 #define APP_RELOAD_H

@@ -9,6 +9,7 @@ static const char help_text[] =
     "\n"
     "  serve         serve the API (the default)\n"
     "  check-config  print the effective settings and where they come from, or what is wrong with them\n"
+    "  routes        print every route of the API and the roles of the keys that may use it\n"
     "  version       print the version\n"
     "  help          print this\n"
     "\n"
@@ -25,6 +26,7 @@ static const struct {
 } commands[] = {
     {"serve", CLI_SERVE, NULL},
     {"check-config", CLI_CHECK_CONFIG, NULL},
+    {"routes", CLI_ROUTES, NULL},
     {"version", CLI_EXIT, "smart-router " SMART_ROUTER_VERSION "\n"},
     {"--version", CLI_EXIT, "smart-router " SMART_ROUTER_VERSION "\n"},
     {"-V", CLI_EXIT, "smart-router " SMART_ROUTER_VERSION "\n"},

@@ -12,6 +12,7 @@ enum cli_action {
     CLI_SERVE,
     CLI_CHECK_CONFIG,
     CLI_CONFIG_MARKDOWN, /* the documentation of the settings; for the build, so help does not mention it */
+    CLI_ROUTES,          /* the routes of the API and who may use them */
     CLI_EXIT,            /* everything is done: exit with *ret_status */
 };
 

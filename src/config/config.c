@@ -173,8 +173,8 @@ static int config_read_setting(struct config *config, size_t i, config_lookup_fn
     if (setting->fallback[0]) {
         err = value_parse(setting, setting->fallback, &config->settings, &allowed);
         assert(err == 0); /* our own default */
-    } else if (setting->type == SETTING_STRING || setting->type == SETTING_JSON ||
-               setting->type == SETTING_URL) {
+    } else if (setting->type == SETTING_STRING || setting->type == SETTING_LINES ||
+               setting->type == SETTING_JSON || setting->type == SETTING_URL) {
         *(const char **)value_field(setting, &config->settings) = "";
     }
     config->texts[i] = setting->fallback;

@@ -67,13 +67,14 @@ static void show_secret_files(struct strbuf *buf)
         strbuf_printf(buf, "%s`%s_FILE`", is_first ? "" : ", ", config_table[i].name);
         is_first = false;
     }
-    strbuf_append_str(buf,
-                      ".\nThe file is read at start. On SIGHUP the files of `API_KEY`, `GATEWAY_SECRET` "
-                      "and of the providers' tokens are\nread again: all of them count from then on, or, "
-                      "if one is bad, none. Redis passwords are read at start only. A file\nhas at most 64 "
-                      "KiB; newlines at its end do not "
-                      "count. Setting both variables is an error,\nand so is a file that is missing, "
-                      "not readable or empty. Secrets are never logged or shown.\n");
+    strbuf_append_str(
+        buf,
+        ".\nThe file is read at start. On SIGHUP the files of `API_KEY`, `API_KEYS`, "
+        "`GATEWAY_SECRET` and of the providers' tokens are\nread again: all of them count from then on, or, "
+        "if one is bad, none. Redis passwords are read at start only. A file\nhas at most 64 "
+        "KiB; newlines at its end do not "
+        "count. Setting both variables is an error,\nand so is a file that is missing, "
+        "not readable or empty. Secrets are never logged or shown.\n");
 }
 
 void config_show_markdown(struct strbuf *buf)

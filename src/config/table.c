@@ -253,11 +253,13 @@ const struct setting config_table[] = {
          "What clients of /api/v1 must send as `Authorization: Bearer`, but for the health routes and the "
          "webhooks of providers. Several keys are separated by commas: up to 16 of 1 to 1024 printable "
          "ASCII characters. Each has all rights. Unset, and without API_KEYS: anybody may use the API."},
-    {"API_KEYS", group_security, SETTING_STRING, .is_secret = true, FIELD(api_keys), .fallback = "",
+    {"API_KEYS", group_security, SETTING_LINES, .is_secret = true, FIELD(api_keys), .fallback = "",
      LIMITS(0, 64 * 1024),
-     .help = "Keys with names and roles, best in a file (API_KEYS_FILE): one per line, `name role secret`. "
-             "Roles: admin, call, agent or agent=voice-agent-*, metrics, read; SECURITY.md says what each "
-             "may do. Lines that begin with # do not count."},
+     .help =
+         "Keys with names and roles, best in a file (API_KEYS_FILE): one per line, `name role secret`. "
+         "Roles: admin, call, agent or agent=voice-agent-*, metrics, read; SECURITY.md says what each "
+         "may do. Names have 1 to 64 of A-Z a-z 0-9 . _ - ; at most 1000 keys. Lines that begin with # do "
+         "not count."},
     {"TWILIO_AUTH_TOKEN", group_security, SETTING_STRING, .is_secret = true, FIELD(twilio_auth_token),
      .fallback = "", LIMITS(0, 16 * 1025),
      .help =

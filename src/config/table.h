@@ -8,6 +8,7 @@
 
 enum setting_type {
     SETTING_STRING,   /* min and max: its length */
+    SETTING_LINES,    /* the same, of several lines */
     SETTING_JSON,     /* a string that is a JSON object */
     SETTING_URL,      /* a string; choices: the schemes */
     SETTING_PORT,     /* uint16_t */

@@ -203,6 +203,9 @@ void value_describe(const struct setting *setting, struct strbuf *buf)
     case SETTING_STRING:
         strbuf_printf(buf, "text of at most %llu characters", (unsigned long long)setting->max);
         break;
+    case SETTING_LINES:
+        strbuf_printf(buf, "lines of at most %llu characters together", (unsigned long long)setting->max);
+        break;
     case SETTING_JSON:
         strbuf_printf(buf, "a JSON object of at most %llu bytes", (unsigned long long)setting->max);
         break;
@@ -240,6 +243,7 @@ static bool value_read(const struct setting *setting, const char *text, void *fi
 
     switch (setting->type) {
     case SETTING_STRING:
+    case SETTING_LINES:
     case SETTING_JSON:
     case SETTING_URL:
         if (strlen(text) < setting->min || strlen(text) > setting->max)

@@ -88,7 +88,9 @@ void connection_await(struct http_connection *connection, enum http_wait wait)
 {
     struct http_server *server = connection->server;
 
-    if (connection->is_over_limit && (wait == WAIT_IDLE || wait == WAIT_READ)) {
+    if (wait == WAIT_IDLE && !connection->has_asked)
+        wait = WAIT_SILENT;
+    if (connection->is_over_limit && (wait == WAIT_IDLE || wait == WAIT_SILENT || wait == WAIT_READ)) {
         if (connection->wait == WAIT_RESERVE)
             return; /* it has one time for everything */
         wait = WAIT_RESERVE;
@@ -405,27 +407,39 @@ void connection_resume(struct http_connection *connection)
 }
 
 /*
+ * How large the next buffer is. It follows what has come, not what was announced: announcing is free. It has
+ * no more room than the request needs, and a rest that is small goes in at once.
+ */
+static size_t connection_next_room(const struct http_connection *connection)
+{
+    const struct http_request *request = connection->request;
+    size_t room = connection->room * 2;
+    size_t whole = CONNECTION_BUFFER_MAX;
+
+    if (request && request->header_done && !request->is_chunked)
+        whole = request->header_len + request->content_length + 1;
+    if (whole <= connection->room)
+        return connection->room;
+    return min_u64(whole <= room + room / 4 ? whole : room, CONNECTION_BUFFER_MAX);
+}
+
+/*
  * Room for more of a request that is being read: moves it to the front, or into a larger buffer. The checks
  * of the parser keep every request below CONNECTION_BUFFER_MAX.
  */
 static void connection_grow(struct http_connection *connection)
 {
-    const struct http_request *request = connection->request;
     size_t used = connection->len - connection->start;
     size_t parsed = connection->parsed - connection->start;
-    size_t wanted = used + CONNECTION_BUFFER / 2;
+    size_t wanted = connection_next_room(connection);
     char *larger = NULL;
 
     if (connection->room - connection->len >= CONNECTION_BUFFER / 8)
         return;
-    if (request && request->header_done)
-        wanted = max_u64(wanted, request->header_len + request->content_length + 1);
-    if (wanted > connection->room && connection->room < CONNECTION_BUFFER_MAX) {
-        wanted = min_u64(max_u64(wanted, connection->room * 2), CONNECTION_BUFFER_MAX);
-        /* Without it reading goes on as long as there is room, and then fails with UV_ENOBUFS. */
-        if (connection->server->large + wanted <= HTTP_LARGE_MAX)
-            larger = malloc(wanted);
-    }
+    /* Without it reading goes on as long as there is room, and then fails with UV_ENOBUFS. */
+    if (used + CONNECTION_BUFFER / 2 > connection->room && wanted > connection->room &&
+        connection->server->large + wanted <= HTTP_LARGE_MAX)
+        larger = malloc(wanted);
     if (larger) {
         memcpy(larger, connection->buffer + connection->start, used);
         connection_drop_buffer(connection);

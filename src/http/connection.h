@@ -30,6 +30,7 @@ struct http_connection {
     enum http_wait wait;
     struct list ready_link;
     struct list reserve_link;
+    struct client *client; /* whose it is; NULL: that does not matter */
 
     llhttp_t parser;
     struct http_request *request; /* NULL between requests */

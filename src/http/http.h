@@ -14,11 +14,13 @@
 
 struct http_server;  /* opaque: see server.c */
 struct http_request; /* opaque: see request.h */
+struct trusted;      /* opaque: see forwarded.h */
 
 enum {
-    HTTP_HEADER_MAX = 8 * 1024, /* request line and headers together; more: 431 */
-    HTTP_BODY_MAX = 64 * 1024,  /* more: 413 */
-    HTTP_HEADERS_MAX = 100,     /* header lines; more: 431 */
+    HTTP_HEADER_MAX = 8 * 1024,        /* request line and headers together; more: 431 */
+    HTTP_BODY_MAX = 64 * 1024,         /* more: 413 */
+    HTTP_HEADERS_MAX = 100,            /* header lines; more: 431 */
+    HTTP_CONNECTION_ELEMENTS_MAX = 16, /* in all Connection headers together; more: 400 */
     HTTP_REQUEST_ID_MAX = 128,
     HTTP_PARAMS_MAX = 4,
     HTTP_ARENA_MAX = 8 * 1024 * 1024, /* what one request may take in memory */
@@ -32,7 +34,13 @@ struct http_settings {
     uint64_t read_timeout_ms;  /* for the whole header, and again for the whole body: then 408 */
     uint64_t write_timeout_ms; /* a client that does not read its answer is cut off */
     uint64_t idle_timeout_ms;  /* between requests */
-    size_t max_connections;    /* beyond it new connections get 503, but for vital paths */
+    /*
+     * At this many the connection that has been idle longest is closed for a new one. If none is idle, nor
+     * slow in sending its request, new ones get 503, but for vital paths.
+     */
+    size_t max_connections;
+    size_t max_connections_per_client; /* of one address or IPv6 /64: beyond it 503 likewise; 0: any number */
+    const struct trusted *trusted;     /* who is not counted as one client; borrowed; NULL: everybody is */
 };
 
 typedef void (*http_handler_fn)(struct http_request *request, void *arg);
@@ -51,7 +59,8 @@ int http_server_route(struct http_server *server, const char *method, const char
                       http_handler_fn handler, void *arg) MUST_CHECK;
 
 /*
- * Answers this path even when all connections are taken, or descriptors have run out: then HTTP_RESERVE_MAX
+ * Answers this path even when all connections are taken and nobody is idle, when descriptors have run out, or
+ * when the client has as many connections as it may: then HTTP_RESERVE_MAX
  * more connections are let in, each for one request, which must come within two seconds. Who asks for a path
  * that is not vital gets 503; when there are too many of them the oldest goes, with a 503 if it has said
  * nothing yet. -ENOENT: `pattern` has not been routed.
@@ -75,8 +84,12 @@ void http_server_guard(struct http_server *server, http_guard_fn guard, void *ar
  */
 void http_server_on_done(struct http_server *server, http_handler_fn fn, void *arg);
 
-/* Binds and listens on all addresses (IPv6 and IPv4). Port 0 picks a free one. 0 or a negative errno. */
-int http_server_listen(struct http_server *server, uint16_t port) MUST_CHECK;
+/*
+ * Binds and listens at `address`, an IP address as text; "": at all of them, of both families where there are
+ * both. Port 0 picks a free one. 0 or a negative errno; -EADDRNOTAVAIL: this machine does not have the
+ * address.
+ */
+int http_server_listen(struct http_server *server, const char *address, uint16_t port) MUST_CHECK;
 uint16_t http_server_port(const struct http_server *server);
 
 /*
@@ -104,8 +117,12 @@ void http_server_drain(struct http_server *server);
 /* After http_server_drain: closes what is left. */
 void http_server_cut(struct http_server *server);
 
-/* Connections within the limit that are open now, and how many beyond it got a 503 since the start. */
+/*
+ * Connections within the limit that are open now; how many were closed since the start to make room for
+ * others, and how many beyond the limit got a 503.
+ */
 size_t http_server_connections(const struct http_server *server);
+uint64_t http_server_evicted(const struct http_server *server);
 uint64_t http_server_refused(const struct http_server *server);
 
 /*
@@ -175,10 +192,18 @@ void http_respond(struct http_request *request, int status, const char *content_
 void http_respond_error(struct http_request *request, int status, const char *message);
 
 /*
- * A streamed answer (chunked). `on_close` runs once when the client has gone or http_stream_end was sent;
- * after it the request must not be used. http_stream_write copies; -EAGAIN: the client reads too slowly and
- * HTTP_STREAM_BUFFER_MAX bytes wait already, nothing was taken. -EPIPE: the client has gone, on_close is on
- * its way.
+ * For a handler that lets its client wait on purpose, for a stream or a long poll: such requests may take a
+ * quarter of max_connections, and one at least, because nobody else can use their connections. Called once,
+ * before http_stream_begin, which insists on it, or before the wait. False: there are that many; this one has
+ * been answered with 503 and is gone.
+ */
+bool http_request_hold(struct http_request *request) MUST_CHECK;
+
+/*
+ * A streamed answer (chunked), after http_request_hold. `on_close` runs once when the client has gone or
+ * http_stream_end was sent; after it the request must not be used. http_stream_write copies; -EAGAIN: the
+ * client reads too slowly and HTTP_STREAM_BUFFER_MAX bytes wait already, nothing was taken. -EPIPE: the
+ * client has gone, on_close is on its way.
  */
 enum { HTTP_STREAM_BUFFER_MAX = 256 * 1024 };
 void http_stream_begin(struct http_request *request, int status, const char *content_type,

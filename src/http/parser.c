@@ -192,10 +192,20 @@ struct seen {
     unsigned hosts;
     unsigned lengths;
     unsigned encodings;
+    unsigned connections; /* what is named in Connection, with what is empty */
     bool expects_continue;
     bool expects_other;
     bool is_bad_encoding;
 };
+
+static unsigned count_commas(struct slice text)
+{
+    unsigned count = 0;
+
+    for (size_t i = 0; i < text.len; i++)
+        count += text.data[i] == ',';
+    return count;
+}
 
 /* The few headers that the server itself acts on, told apart by their length first. */
 static void parser_look_at(struct http_request *request, const struct http_header *header, struct seen *seen)
@@ -215,6 +225,10 @@ static void parser_look_at(struct http_request *request, const struct http_heade
             seen->expects_continue = true;
         else
             seen->expects_other = true;
+        break;
+    case 10:
+        if (slice_is_word(name, "connection"))
+            seen->connections += 1 + count_commas(value);
         break;
     case 12:
         if (slice_is_word(name, "x-request-id"))
@@ -245,6 +259,9 @@ static int parser_check_framing(struct http_request *request, const struct seen 
         return parser_refuse(request, 400, "this transfer encoding is not understood");
     if (seen->hosts > 1 || (seen->hosts == 0 && !request->is_http_1_0))
         return parser_refuse(request, 400, "exactly one Host header is required");
+    /* Whoever passes the request on compares each of them with the name of each header. */
+    if (seen->connections > HTTP_CONNECTION_ELEMENTS_MAX)
+        return parser_refuse(request, 400, "too many elements in Connection");
     return 0;
 }
 

@@ -38,6 +38,7 @@ struct http_request *http_request_get(struct http_connection *connection)
     request->wants_upgrade = false;
     request->is_head = false;
     request->close = false;
+    request->is_held = false;
     request->target = (struct http_span){0, 0};
     request->path = (struct http_span){0, 0};
     request->query = (struct http_span){0, 0};
@@ -67,6 +68,7 @@ void http_request_put(struct http_request *request)
 {
     struct http_server *server = request->connection->server;
 
+    server->held -= request->is_held;
     if (server->request_count >= SERVER_POOL_MAX) {
         http_request_free(request);
         return;

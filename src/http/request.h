@@ -59,7 +59,8 @@ struct http_request {
     bool is_complete;
     bool wants_upgrade;
     bool is_head;
-    bool close; /* the connection ends with this answer */
+    bool close;   /* the connection ends with this answer */
+    bool is_held; /* its client waits on purpose; counted by the server */
     struct http_span target;
     struct http_span path;
     struct http_span query;

@@ -3,6 +3,7 @@
 #include <sys/resource.h>
 
 #include "base/log.h"
+#include "http/evict.h"
 
 enum {
     RESERVE_SPARE = 32, /* descriptors for everything that is not a client */
@@ -34,17 +35,38 @@ static bool is_beyond(const struct http_server *server, const uv_tcp_t *tcp, uin
     return (uint64_t)fd + kept >= server->descriptors_max;
 }
 
-bool reserve_is_needed(struct http_server *server, const uv_tcp_t *tcp)
+static bool reserve_client_is_full(struct http_connection *connection)
 {
+    struct http_server *server = connection->server;
+    size_t count;
+
+    if (clients_enter(&server->clients, connection->peer, &connection->client) == 0)
+        return false;
+    if (complaint_is_due(&server->crowded, 1, uv_now(server->loop), RESERVE_LOG_MS, &count))
+        log_warn("too many connections of one client: more of them are refused. If this address is a proxy "
+                 "or a load balancer, name it in TRUSTED_PROXIES",
+                 log_str("peer", connection->peer), log_num("port", server->port),
+                 log_num("max_connections_per_client", (int64_t)server->settings.max_connections_per_client),
+                 log_num("refused", (int64_t)count));
+    return true;
+}
+
+bool reserve_is_needed(struct http_connection *connection)
+{
+    struct http_server *server = connection->server;
     bool is_full = server->connections >= server->settings.max_connections;
     uint64_t now_ms = uv_now(server->loop);
 
-    if (!is_full && !is_beyond(server, tcp, server->descriptors_reserved))
+    if (reserve_client_is_full(connection))
+        return true;
+    if (is_beyond(server, connection->tcp, server->descriptors_reserved))
+        is_full = false;
+    else if (!is_full || evict_one(server))
         return false;
     if (server->reserve_logged_ms && now_ms - server->reserve_logged_ms < RESERVE_LOG_MS)
         return true;
     server->reserve_logged_ms = now_ms;
-    log_warn(is_full ? "too many connections: more are refused"
+    log_warn(is_full ? "too many connections, and none is idle: more are refused"
                      : "descriptors are nearly used up: more connections are refused",
              log_num("connections", (int64_t)server->connections), log_num("port", server->port),
              log_num("max_connections", (int64_t)server->settings.max_connections),
@@ -132,7 +154,7 @@ void reserve_expire(struct http_connection *connection)
 
 void reserve_free_descriptor(struct http_server *server)
 {
-    static const enum http_wait order[] = {WAIT_LINGER, WAIT_IDLE, WAIT_READ, WAIT_WRITE};
+    static const enum http_wait order[] = {WAIT_LINGER, WAIT_SILENT, WAIT_IDLE, WAIT_READ, WAIT_WRITE};
 
     if (!list_is_empty(&server->reserve)) {
         reserve_evict(LIST_ENTRY(server->reserve.next, struct http_connection, reserve_link));

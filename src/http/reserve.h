@@ -1,10 +1,11 @@
 /*
  * reserve.h - what happens to connections beyond the limit. Internal to the room.
  *
- * When all of a server's connections are taken, or descriptors run out, a few more are let in, each for one
- * request and a short time: whoever asks for a vital path is answered, everybody else gets 503. When even
- * those are too many the oldest goes. So a flood of clients that say nothing cannot make a process look dead
- * that merely has much to do.
+ * When all of a server's connections are taken and nobody can make room (see evict.h), or descriptors run
+ * out, a few more are let in, each for one request and a short time. So are those of a client that has as
+ * many as it may: whoever asks for a vital path is answered, everybody else gets 503. When even those are too
+ * many the oldest goes. So a flood of clients that say nothing cannot make a process look dead that merely
+ * has much to do.
  */
 #ifndef HTTP_RESERVE_H
 #define HTTP_RESERVE_H
@@ -14,8 +15,11 @@
 /* Says how many descriptors the process may have. */
 void reserve_init(struct http_server *server);
 
-/* Is this one over the limit? Logs it now and then. */
-bool reserve_is_needed(struct http_server *server, const uv_tcp_t *tcp);
+/*
+ * Is this new one over a limit: that of its client, or of the server when nobody can make room for it? Logs
+ * it now and then.
+ */
+bool reserve_is_needed(struct http_connection *connection);
 
 /* A connection over the limit comes in; the oldest one may have to go for it. */
 void reserve_add(struct http_connection *connection);

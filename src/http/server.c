@@ -19,6 +19,7 @@ enum {
     /* What is done in one turn of the loop when thousands come, or go, at once: others want their turn. */
     SERVER_ACCEPT_MAX = 8,
     SERVER_EXPIRE_MAX = 8,
+    SERVER_HELD_SHARE = 4, /* one of so many connections may be one whose client waits on purpose */
 };
 
 static void server_choose_prefix(struct http_server *server)
@@ -35,6 +36,7 @@ static void server_set_waits(struct http_server *server)
 {
     uint64_t shortest = SERVER_LINGER_MS;
 
+    server->wait_ms[WAIT_SILENT] = server->settings.idle_timeout_ms;
     server->wait_ms[WAIT_IDLE] = server->settings.idle_timeout_ms;
     server->wait_ms[WAIT_READ] = server->settings.read_timeout_ms;
     server->wait_ms[WAIT_WRITE] = server->settings.write_timeout_ms;
@@ -67,6 +69,8 @@ int http_server_new(uv_loop_t *loop, const struct http_settings *settings, struc
     list_init(&server->ready);
     server_set_waits(server);
     reserve_init(server);
+    clients_init(&server->clients, settings->max_connections_per_client, settings->trusted);
+    server->held_max = max_u64(settings->max_connections / SERVER_HELD_SHARE, 1);
     server_choose_prefix(server);
     rc = uv_timer_init(loop, &server->timer);
     assert(rc == 0);
@@ -112,6 +116,11 @@ uint16_t http_server_port(const struct http_server *server)
 size_t http_server_connections(const struct http_server *server)
 {
     return server->connections;
+}
+
+uint64_t http_server_evicted(const struct http_server *server)
+{
+    return server->evicted;
 }
 
 uint64_t http_server_refused(const struct http_server *server)
@@ -277,7 +286,6 @@ static void server_drop(struct http_server *server, uv_tcp_t *tcp)
 /* `peer` is NULL if it is the socket's own. */
 static void server_take(struct http_server *server, uv_tcp_t *tcp, const char *peer, int tls_fd)
 {
-    bool is_over_limit = reserve_is_needed(server, tcp);
     struct http_connection *connection = connection_new(server, tcp, peer);
 
     if (!connection) {
@@ -286,7 +294,7 @@ static void server_take(struct http_server *server, uv_tcp_t *tcp, const char *p
         return;
     }
     connection->tls_fd = tls_fd;
-    if (is_over_limit) {
+    if (reserve_is_needed(connection)) {
         reserve_add(connection);
     } else {
         server->connections++;
@@ -395,28 +403,29 @@ static bool server_has_ipv6(void)
     return works;
 }
 
-int http_server_listen(struct http_server *server, uint16_t port)
+int http_server_listen(struct http_server *server, const char *address, uint16_t port)
 {
-    struct sockaddr_storage address = {0};
-    int len = sizeof(address);
+    struct sockaddr_storage storage = {0};
+    struct sockaddr_in6 *six = (struct sockaddr_in6 *)&storage;
+    struct sockaddr_in *four = (struct sockaddr_in *)&storage;
+    int len = sizeof(storage);
     int rc;
 
     assert(!server->has_listener);
 
-    if (server_has_ipv6())
-        rc = uv_ip6_addr("::", port, (struct sockaddr_in6 *)&address);
-    else
-        rc = uv_ip4_addr("0.0.0.0", port, (struct sockaddr_in *)&address);
-    assert(rc == 0);
-    rc = server_bind(server, (struct sockaddr *)&address);
+    if (!address[0])
+        address = server_has_ipv6() ? "::" : "0.0.0.0";
+    rc = uv_ip4_addr(address, port, four);
     if (rc)
-        return rc;
-    rc = uv_tcp_getsockname(&server->listener, (struct sockaddr *)&address, &len);
+        rc = uv_ip6_addr(address, port, six);
+    if (rc == 0)
+        rc = server_bind(server, (struct sockaddr *)&storage);
+    if (rc == 0)
+        rc = uv_tcp_getsockname(&server->listener, (struct sockaddr *)&storage, &len);
     if (rc)
         return rc;
     server->is_listening = true;
-    server->port = ntohs(address.ss_family == AF_INET6 ? ((struct sockaddr_in6 *)&address)->sin6_port
-                                                       : ((struct sockaddr_in *)&address)->sin_port);
+    server->port = ntohs(storage.ss_family == AF_INET6 ? six->sin6_port : four->sin_port);
     return 0;
 }
 
@@ -478,11 +487,17 @@ void http_server_cut(struct http_server *server)
     }
 }
 
-void server_lost_socket(struct http_server *server, struct http_connection *connection)
+void server_discount(struct http_server *server, struct http_connection *connection)
 {
     if (connection->is_counted)
         server->connections--;
     connection->is_counted = false;
+}
+
+void server_lost_socket(struct http_server *server, struct http_connection *connection)
+{
+    server_discount(server, connection);
+    clients_leave(&server->clients, TAKE(connection->client));
     reserve_remove(connection);
     list_remove(&connection->wait_link);
 }
@@ -505,6 +520,7 @@ static void server_free(struct http_server *server)
         server->requests = next;
     }
     router_release(&server->router);
+    clients_release(&server->clients);
     free(server);
     if (closed)
         closed(arg);

@@ -6,7 +6,9 @@
 
 #include <llhttp.h>
 
+#include "base/complaint.h"
 #include "base/list.h"
+#include "http/clients.h"
 #include "http/http.h"
 #include "http/router.h"
 
@@ -14,8 +16,9 @@ struct http_connection;
 
 /* What a connection waits for. Each has one fixed limit, so that appending keeps the lists in order. */
 enum http_wait {
-    WAIT_NONE, /* a handler works; it has its own limits */
-    WAIT_IDLE,
+    WAIT_NONE,   /* a handler works; it has its own limits */
+    WAIT_SILENT, /* the first request */
+    WAIT_IDLE,   /* the next one */
     WAIT_READ,
     WAIT_WRITE,
     WAIT_LINGER,
@@ -69,7 +72,13 @@ struct http_server {
     uint64_t tick_ms;
     struct list ready;
 
-    size_t connections;  /* open and within the limit */
+    size_t connections; /* open and within the limit */
+    uint64_t evicted;   /* closed to make room: see evict.h */
+    struct complaint evictions;
+    struct clients clients;
+    struct complaint crowded; /* connections of clients that had as many as they may */
+    size_t held;              /* requests whose clients wait on purpose: see http_request_hold */
+    size_t held_max;
     struct list reserve; /* those over the limit, the oldest first: see reserve.h */
     size_t reserve_count;
     uint64_t reserve_logged_ms; /* uv_now; 0: never */
@@ -106,6 +115,9 @@ void server_make_ready(struct http_server *server, struct http_connection *conne
 
 /* Brings `date` up to date. */
 void server_refresh_date(struct http_server *server);
+
+/* It takes no room any more, among the server's connections. */
+void server_discount(struct http_server *server, struct http_connection *connection);
 
 /* A connection's socket has closed, or was taken away. */
 void server_lost_socket(struct http_server *server, struct http_connection *connection);

@@ -5,6 +5,22 @@
 
 #include "http/connection.h"
 
+bool http_request_hold(struct http_request *request)
+{
+    struct http_server *server = request->connection->server;
+
+    assert(request->state == REQUEST_WORKING);
+    assert(!request->is_held);
+
+    if (server->held >= server->held_max) {
+        http_respond_error(request, 503, "too many requests are waiting already");
+        return false;
+    }
+    server->held++;
+    request->is_held = true;
+    return true;
+}
+
 void http_stream_begin(struct http_request *request, int status, const char *content_type,
                        void (*on_close)(void *arg), void *arg)
 {
@@ -12,6 +28,7 @@ void http_stream_begin(struct http_request *request, int status, const char *con
     size_t head_len = 0;
 
     assert(request->state == REQUEST_WORKING);
+    assert(request->is_held);
     assert(on_close);
 
     request->state = REQUEST_STREAMING;

@@ -1,5 +1,6 @@
 #include "tls/server.h"
 
+#include <arpa/inet.h>
 #include <netinet/in.h>
 #include <stdlib.h>
 #include <sys/resource.h>
@@ -181,9 +182,10 @@ static void server_log_refusals(struct tls_server *server)
 
 static void server_take(struct tls_server *server, int fd, const struct sockaddr *address)
 {
+    bool is_full = server->open_count + server->handshaking_count >= server->settings.max_connections;
     int err;
 
-    if (server->open_count + server->handshaking_count >= server->settings.max_connections) {
+    if (is_full && server->handshaking_count == 0) {
         tls_server_count(server, HANDSHAKE_REFUSED);
         server_log_refusals(server);
         (void)close(fd);
@@ -193,7 +195,7 @@ static void server_take(struct tls_server *server, int fd, const struct sockaddr
      * Those who are slow on purpose must not keep the others out: whoever means it has finished long before a
      * thousand others have come.
      */
-    if (server->handshaking_count >= server->handshakes_max)
+    if (is_full || server->handshaking_count >= server->handshakes_max)
         tls_connection_give_up(LIST_ENTRY(server->handshaking.next, struct tls_connection, link),
                                HANDSHAKE_CROWDED);
     err = tls_connection_new(server, fd, address);
@@ -246,49 +248,59 @@ static void server_accept(uv_poll_t *poll, int status UNUSED, int events UNUSED)
     server_accept_some(poll->data, SERVER_ACCEPTS_MAX);
 }
 
-/* All addresses, of both families where there are both. */
-static int server_bind(struct tls_server *server, uint16_t port)
+union socket_address {
+    struct sockaddr any;
+    struct sockaddr_in four;
+    struct sockaddr_in6 six;
+};
+
+/* On failure there is no socket. */
+static int server_bind_at(struct tls_server *server, const union socket_address *address)
 {
-    struct sockaddr_in6 six = {
-        .sin6_family = AF_INET6, .sin6_port = htons(port), .sin6_addr = IN6ADDR_ANY_INIT};
-    struct sockaddr_in four = {
-        .sin_family = AF_INET, .sin_port = htons(port), .sin_addr.s_addr = htonl(INADDR_ANY)};
+    bool is_six = address->any.sa_family == AF_INET6;
     const int yes = 1;
     const int no = 0;
-    int fd = socket(AF_INET6, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0);
-    int rc;
+    int fd = socket(address->any.sa_family, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0);
+    int err;
 
-    if (fd >= 0) {
-        (void)setsockopt(fd, IPPROTO_IPV6, IPV6_V6ONLY, &no, sizeof(no));
-        (void)setsockopt(fd, SOL_SOCKET, SO_REUSEADDR, &yes, sizeof(yes));
-        rc = bind(fd, (struct sockaddr *)&six, sizeof(six));
-        if (rc == 0 || errno != EADDRNOTAVAIL) {
-            server->fd = fd;
-            return rc < 0 ? -errno : 0;
-        }
-        (void)close(fd);
-    }
-    fd = socket(AF_INET, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0);
     if (fd < 0)
         return -errno;
-    server->fd = fd;
+    if (is_six)
+        (void)setsockopt(fd, IPPROTO_IPV6, IPV6_V6ONLY, &no, sizeof(no));
     (void)setsockopt(fd, SOL_SOCKET, SO_REUSEADDR, &yes, sizeof(yes));
-    return bind(fd, (struct sockaddr *)&four, sizeof(four)) < 0 ? -errno : 0;
+    if (bind(fd, &address->any, is_six ? sizeof(address->six) : sizeof(address->four)) < 0) {
+        err = -errno;
+        (void)close(fd);
+        return err;
+    }
+    server->fd = fd;
+    return 0;
 }
 
-int tls_server_listen(struct tls_server *server, uint16_t port)
+static int server_bind(struct tls_server *server, const char *text, uint16_t port)
 {
-    union {
-        struct sockaddr any;
-        struct sockaddr_in four;
-        struct sockaddr_in6 six;
-    } address = {.six = {0}};
+    union socket_address four = {.four = {.sin_family = AF_INET, .sin_port = htons(port)}};
+    union socket_address six = {.six = {.sin6_family = AF_INET6, .sin6_port = htons(port)}};
+    int err;
+
+    if (text[0] && inet_pton(AF_INET, text, &four.four.sin_addr) == 1)
+        return server_bind_at(server, &four);
+    if (text[0])
+        return inet_pton(AF_INET6, text, &six.six.sin6_addr) == 1 ? server_bind_at(server, &six) : -EINVAL;
+    /* All addresses: those of IPv4 alone where there is no IPv6. */
+    err = server_bind_at(server, &six);
+    return err == -EADDRNOTAVAIL || err == -EAFNOSUPPORT ? server_bind_at(server, &four) : err;
+}
+
+int tls_server_listen(struct tls_server *server, const char *text, uint16_t port)
+{
+    union socket_address address = {.six = {0}};
     socklen_t len = sizeof(address);
     int err;
 
     assert(server->fd < 0);
 
-    err = server_bind(server, port);
+    err = server_bind(server, text, port);
     if (err == 0 && listen(server->fd, SERVER_BACKLOG) < 0)
         err = -errno;
     if (err == 0 && getsockname(server->fd, &address.any, &len) < 0)

@@ -53,8 +53,12 @@ struct tls_settings {
     uint64_t handshake_timeout_ms;
     uint64_t write_timeout_ms; /* for what is unsent when the clear text end has closed */
     uint64_t patience_ms;      /* with a client that acknowledges nothing: then it has vanished */
-    size_t max_connections;    /* beyond it new ones are closed without a word */
-    tls_accepted_fn accepted;  /* runs when a handshake is done */
+    /*
+     * Beyond it the oldest handshake makes room; if there is none, new ones are closed without a word. Open
+     * connections are closed by whoever has their clear text.
+     */
+    size_t max_connections;
+    tls_accepted_fn accepted; /* runs when a handshake is done */
     void *arg;
 };
 
@@ -69,8 +73,12 @@ int tls_server_new(uv_loop_t *loop, const struct tls_settings *settings, struct 
                    struct tls_server **ret_server, struct tls_notes *ret_notes,
                    struct tls_problem *ret_problem) MUST_CHECK;
 
-/* Binds and listens on all addresses (IPv6 and IPv4). Port 0 picks a free one. 0 or a negative errno. */
-int tls_server_listen(struct tls_server *server, uint16_t port) MUST_CHECK;
+/*
+ * Binds and listens at `address`, an IP address as text; "": at all of them, of both families where there are
+ * both. Port 0 picks a free one. 0 or a negative errno; -EADDRNOTAVAIL: this machine does not have the
+ * address.
+ */
+int tls_server_listen(struct tls_server *server, const char *address, uint16_t port) MUST_CHECK;
 uint16_t tls_server_port(const struct tls_server *server);
 
 /*

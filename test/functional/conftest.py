@@ -124,11 +124,17 @@ class Router:
             )
 
     def _credentials(self):
-        """The first key of API_KEY, or of its file at the start, if it has one."""
-        keys = self.env.get("API_KEY", "")
-        if "API_KEY_FILE" in self.env:
-            keys = pathlib.Path(self.env["API_KEY_FILE"]).read_text()
-        return {"Authorization": f"Bearer {keys.split(',')[0].strip()}"} if keys else {}
+        """The first key of API_KEY, or of its file at the start, if it has one; else the first admin of API_KEYS."""
+        keys = self._setting("API_KEY").split(",")[0].strip()
+        if not keys:
+            lines = [line.split() for line in self._setting("API_KEYS").splitlines()]
+            keys = next((line[2] for line in lines if line[1:2] == ["admin"]), "")
+        return {"Authorization": f"Bearer {keys}"} if keys else {}
+
+    def _setting(self, name):
+        if f"{name}_FILE" in self.env:
+            return pathlib.Path(self.env[f"{name}_FILE"]).read_text()
+        return self.env.get(name, "")
 
     @property
     def url(self):

@@ -371,6 +371,7 @@ class Account:
                     "verb": rule["verbs"][-1],
                     "group": rule["apiGroups"][0],
                     "resource": rule["resources"][-1],
+                    "name": rule.get("resourceNames", [""])[0],
                 }
                 review = {"spec": {"resourceAttributes": attributes}}
                 path = "/apis/authorization.k8s.io/v1/selfsubjectaccessreviews"

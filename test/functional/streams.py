@@ -377,31 +377,56 @@ def configured(settings):
     return top + mark + rest
 
 
+# What an operator changes where a load balancer, which is at 127.0.0.1 here, stands before nginx.
+BEHIND_A_BALANCER = {
+    "# set_real_ip_from 192.0.2.10;": "set_real_ip_from 127.0.0.1;",
+    "# real_ip_header X-Forwarded-For;": "real_ip_header X-Forwarded-For;",
+}
+
+
 class Nginx:
-    """nginx with the shipped configuration. With names it sends streams to the pods, without to the router, or to `target`."""
+    """nginx with the shipped configuration. With names it sends streams to the pods, without to the router, or to `target`.
+
+    `is_any_path`: pods may be asked for everything, because WS_URL_TEMPLATE is whatever a test likes; else for what is shipped.
+    """
 
     def __init__(
-        self, directory, router_port, names=None, agent_port=None, more=(), target="smart_router", command=("/usr/sbin/nginx",)
+        self,
+        directory,
+        router_port,
+        names=None,
+        agent_port=None,
+        more=(),
+        target="smart_router",
+        command=("/usr/sbin/nginx",),
+        operators=("127.0.0.1",),
+        is_any_path=True,
     ):
         self.directory = pathlib.Path(directory)
         self.directory.mkdir(parents=True)
         self.port = free_port()
+        self.access_log = self.directory / "access.log"
+        self.error_log = self.directory / "error.log"
+        direct = "# default $stream_pod.voice-agent.default.svc.cluster.local:8000;"
         settings = {
-            "smart-router.default.svc.cluster.local:8080": f"127.0.0.1:{router_port}",
+            "smart-router.default.svc.cluster.local:80;": f"127.0.0.1:{router_port};",
             "kube-dns.kube-system.svc.cluster.local": f"127.0.0.1:{names.port if names else 53}",
             "    listen 80 ": f"    listen 127.0.0.1:{self.port} ",
+            "    # 198.51.100.0/28 1;": "".join(f"    {operator} 1;\n" for operator in operators),
+            "/var/log/nginx/access.log": str(self.access_log),
+            "/var/log/nginx/error.log": str(self.error_log),
             **dict(more),
         }
         if names:
-            settings["svc.cluster.local:8000"] = f"svc.cluster.local:{agent_port}"
+            settings["    default smart_router;\n"] = ""
+            settings[direct] = direct.removeprefix("# ").replace(":8000", f":{agent_port}")
         else:
-            settings["    default $stream_pod.voice-agent.default.svc.cluster.local:8000;\n    # default smart_router;"] = (
-                f"    default {target};"
-            )
+            settings["    default smart_router;\n"] = f"    default {target};\n"
+        if is_any_path:
+            settings["$is_stream_path {\n    default 0;"] = "$is_stream_path {\n    default 1;"
         (self.directory / "smart-router.conf").write_text(configured(settings))
         user = "user root;" if os.getuid() == 0 else ""
         (self.directory / "nginx.conf").write_text(MAIN_CONF.format(directory=self.directory, user=user))
-        self.error_log = self.directory / "error.log"
         self.process = subprocess.Popen(
             [*command, "-p", self.directory, "-e", self.error_log, "-c", self.directory / "nginx.conf"],
             stdin=subprocess.DEVNULL,
@@ -432,7 +457,7 @@ class World:
     """Voice agents at one port of different addresses, a router that knows them, and the way in: `port`.
 
     front: "router", the way in is the router itself; "tls", likewise, with TLS; "nginx", the shipped nginx, which lets the router carry the streams;
-    "nginx-dns", the shipped nginx, which finds the pods by their names.
+    "nginx-dns", the shipped nginx, which finds the pods by their names. `nginx` are settings of it: see Nginx.
     """
 
     def __init__(self, start_router, directory, front):
@@ -443,7 +468,7 @@ class World:
         self.env = {}
         self.router = self.nginx = self.names = self.tls = None
 
-    def start(self, agents=2, env=None, is_manual=False, is_killable=False, tiers=None):
+    def start(self, agents=2, env=None, is_manual=False, is_killable=False, tiers=None, nginx=()):
         pods = {f"voice-agent-{number}": f"127.0.0.{2 + number}" for number in range(agents)}
         self.start_agents(pods, (lambda *at: Agent(*at, is_manual)) if not is_killable else KillableAgent)
         tiers = tiers or {"standard": {"type": "exclusive", "target": agents}}
@@ -463,7 +488,7 @@ class World:
             for pod, address in pods.items():
                 self.names.addresses[f"{pod}.voice-agent.default.svc.cluster.local"] = address
         if self.front.startswith("nginx"):
-            self.nginx = Nginx(self.directory / "nginx", self.router.port, self.names, self.agent_port)
+            self.nginx = Nginx(self.directory / "nginx", self.router.port, self.names, self.agent_port, **dict(nginx))
             self.env["HTTP_PORT"] = str(self.router.port)  # where nginx finds it, also after a restart
 
     def start_agents(self, pods, make):

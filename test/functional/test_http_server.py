@@ -546,6 +546,20 @@ def test_a_hundred_headers_are_taken_and_one_more_is_431(client):
     assert client.is_closed()
 
 
+def test_connection_may_name_sixteen_things_and_no_more(server):
+    """Each of them is compared with the name of each header that the gateway passes on: the product is what is bounded."""
+    for lines in (["x," * 15 + "x"], ["Keep-Alive,Upgrade"] * 8, [""] * 16):
+        with server.connect() as client:
+            client.send(request("GET", "/tiny", [f"Connection: {line}" for line in lines]))
+            assert client.answer().status == 200
+    for lines in (["x," * 16 + "x"], ["," * 16], ["a,b"] * 8 + ["c"], [""] * 17, ["x," * 3800 + "x"]):
+        with server.connect() as client:
+            client.send(request("GET", "/tiny", [f"Connection: {line}" for line in lines]))
+            answer = client.answer()
+            assert (answer.status, answer.json()["error"]) == (400, "too many elements in Connection")
+            assert client.is_closed()
+
+
 def test_a_large_trailer_is_431(client):
     client.send(request("POST", "/echo", ["Transfer-Encoding: chunked"]) + b"0\r\nX: " + b"t" * 9000)
     assert client.answer().status == 431
@@ -901,10 +915,10 @@ def test_a_client_gone_before_its_upgrade_is_survived(server):
 
 
 def fill(server, count):
-    """Takes that many connections and shows that they work."""
+    """Takes that many connections, all of which are being served until they are closed. Idle ones would make room."""
     clients = [server.connect() for _ in range(count)]
     for client in clients:
-        client.send(request("GET", "/tiny"))
+        client.send(request("GET", "/tiny") + request("GET", "/wait"))
         assert client.answer().status == 200
     return clients
 
@@ -935,12 +949,16 @@ def test_connections_over_the_limit_get_503(make_server):
         client.send(request("POST", "/echo", body=b"x" * 1000))
         assert is_refusal(client.answer())
         assert client.is_closed()
-    clients[0].send(request("GET", "/stats"))
-    stats = clients[0].answer().json()
-    assert (stats["connections"], stats["refused"]) == (10, 50)
+    for client in over[50:]:
+        assert is_refusal(client.answer())  # their time is over
     clients.pop().sock.close()
     close_all(over)
     wait_for(lambda: has_room(server))
+    assert server.stats()["refused"] >= 100
+    for client in clients:  # they are still being served
+        client.sock.setblocking(False)
+        with pytest.raises(BlockingIOError):
+            client.sock.recv(1)
     close_all(clients)
 
 
@@ -1019,6 +1037,26 @@ def test_large_requests_are_bounded_all_together(make_server):
     with server.connect() as client:
         client.send(request("POST", "/echo", body=b"x" * 65536))
         assert client.answer().status == 200
+
+
+def test_a_body_that_was_announced_and_did_not_come_takes_no_room(make_server):
+    """5,000 bytes of 64 KiB each: together far less than all may have, announced far more."""
+    server = make_server()
+    piece = b"POST /echo HTTP/1.1\r\nHost: test\r\nContent-Length: 65536\r\n\r\n" + b"x" * 4000
+    slow = [server.connect() for _ in range(800)]
+    for client in slow:
+        client.send(piece)
+    wait_for(lambda: server.stats()["connections"] == len(slow) + 1)
+    for client in slow:
+        client.send(b"x" * 1000)
+    assert server.stats()["connections"] == len(slow) + 1
+    for size in (8192, 65536):
+        with server.connect() as client:
+            client.send(request("POST", "/echo", body=b"x" * size))
+            assert client.answer().status == 200
+    slow[0].send(b"x" * (65536 - 5000))
+    assert slow[0].answer().json()["body"] == "x" * 65536
+    close_all(slow)
 
 
 def test_answers_that_are_not_read_are_bounded_all_together(make_server):

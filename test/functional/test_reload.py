@@ -3,6 +3,7 @@
 import pathlib
 import signal
 
+import httpx
 import pytest
 from conftest import wait_until
 
@@ -28,7 +29,7 @@ class Files:
         self.path(name).write_text(text)
 
     def reloads(self, status):
-        for line in self.router.get("/metrics").text.splitlines():
+        for line in httpx.get(f"{self.router.metrics_url}/metrics", trust_env=False).text.splitlines():
             if line.startswith(f'smart_router_reloads_total{{status="{status}"}} '):
                 return int(float(line.split()[1]))
         return None
@@ -169,3 +170,16 @@ def test_a_short_new_secret_is_warned_about(files):
     world.write("API_KEY", f"{OLD},short")
     world.hup()
     assert world.router.log_lines("secrets that are so short can be guessed")[0]["names"] == "API_KEY"
+
+
+def test_a_stream_of_events_does_not_outlive_its_key(files):
+    world = files(API_KEY=OLD)
+    with httpx.Client(trust_env=False, timeout=60) as client:
+        with client.stream("GET", world.router.url + "/api/v1/events", headers={"Authorization": f"Bearer {OLD}"}) as stream:
+            lines = stream.iter_lines()
+            assert next(lines).startswith("retry:")
+            world.write("API_KEY", NEW)
+            world.hup()
+            for _ in lines:  # ends
+                pass
+        assert client.get(world.router.url + "/api/v1/events", headers={"Authorization": f"Bearer {OLD}"}).status_code == 401

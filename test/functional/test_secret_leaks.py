@@ -13,6 +13,7 @@ from conftest import DEADLINE_S, wait_until
 
 SECRETS = {
     "API_KEY": "key-Kq7wZ2mX9vB4,key-second-Jd8sH3fL",
+    "API_KEYS": "reader read role-Vr6nE1bW4yZ8\nbot agent=p-* role-Qd3xC9uJ5mA2\n",
     "TWILIO_AUTH_TOKEN": "twilio-Pn5tY8cR1gD6",
     "PLIVO_AUTH_TOKEN": "plivo-Wx3eU7hN2jQ9",
     "EXOTEL_TOKEN": "exotel-Sb6kM4zV8pT1",
@@ -32,7 +33,7 @@ def forms(secret):
 def all_secrets():
     values = [REDIS_PASSWORD, SENTINEL_PASSWORD, *GUESSES]
     for text in SECRETS.values():
-        values += text.split(",")
+        values += [line.split()[-1] for part in text.split(",") for line in part.splitlines()]
     return values
 
 
@@ -60,7 +61,8 @@ def credentials():
     """Headers of all kinds, good and bad."""
     good = SECRETS["API_KEY"].split(",")[1]
     yield {}
-    for key in [good, *GUESSES]:
+    roles = [line.split()[-1] for line in SECRETS["API_KEYS"].splitlines()]
+    for key in [good, *roles, *GUESSES]:
         yield {"Authorization": f"Bearer {key}"}
         yield {"Authorization": f"Basic {base64.b64encode(f'user:{key}'.encode()).decode()}"}
     for token in [SECRETS["EXOTEL_TOKEN"], *GUESSES]:
@@ -102,8 +104,9 @@ def test_no_secret_gets_out_of_a_router_at_work(start_router, sentinel_env):
     heard = drive(router)
     for text in heard:
         assert_clean(text, "an answer")
-    for url in (router.url, router.metrics_url):
-        assert_clean(httpx.get(url + "/metrics", trust_env=False).text, "/metrics")
+    for text in (router.get("/metrics").text, httpx.get(router.metrics_url + "/metrics", trust_env=False).text):
+        assert "smart_router_forbidden_total" in text
+        assert_clean(text, "/metrics")
     process = pathlib.Path("/proc") / str(router.proc.pid)
     assert_clean((process / "cmdline").read_bytes().decode(errors="replace"), "the command line")
     assert_clean((process / "comm").read_text(), "the name of the process")

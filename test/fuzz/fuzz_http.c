@@ -165,8 +165,11 @@ static void stream_more(uv_timer_t *timer)
 
 static void handle_stream(struct http_request *request, void *arg UNUSED)
 {
-    struct later *later = later_new(request, stream_more);
+    struct later *later;
 
+    if (!http_request_hold(request))
+        return;
+    later = later_new(request, stream_more);
     later->left = 3;
     http_stream_begin(request, 200, "text/plain", stream_closed, later);
 }

@@ -147,6 +147,22 @@ static void handle_delay(struct http_request *request, void *arg)
     uv_timer_start(&later->timer, delay_over, query_number(request, "ms", 10), 0);
 }
 
+static void wait_look(uv_timer_t *timer)
+{
+    struct later *later = timer->data;
+
+    if (http_request_is_abandoned(later->request))
+        delay_over(timer);
+}
+
+/* Is at it until its client has gone. */
+static void handle_wait(struct http_request *request, void *arg)
+{
+    struct later *later = later_new(request, arg);
+
+    uv_timer_start(&later->timer, wait_look, 5, 5);
+}
+
 static void stream_closed(void *arg)
 {
     struct later *later = arg;
@@ -178,8 +194,11 @@ static void stream_more(uv_timer_t *timer)
 /* Tries again every few milliseconds when the client reads too slowly. */
 static void handle_stream(struct http_request *request, void *arg)
 {
-    struct later *later = later_new(request, arg);
+    struct later *later;
 
+    if (!http_request_hold(request))
+        return;
+    later = later_new(request, arg);
     later->chunks = query_number(request, "chunks", 3);
     later->size = (size_t)query_number(request, "size", 10);
     http_stream_begin(request, 200, "text/plain", stream_closed, later);
@@ -278,6 +297,7 @@ static void handle_stats(struct http_request *request, void *arg)
     json_begin(&json, &buf);
     json_object_begin(&json);
     json_put_u64(&json, "connections", http_server_connections(server->http));
+    json_put_u64(&json, "evicted", http_server_evicted(server->http));
     json_put_u64(&json, "refused", http_server_refused(server->http));
     json_put_u64(&json, "done", server->done);
     json_put_u64(&json, "gone", server->gone);
@@ -353,6 +373,7 @@ static void add_routes(struct test_server *server)
         {"GET", "/delay", handle_delay},
         {"POST", "/delay", handle_delay},
         {"GET", "/stream", handle_stream},
+        {"GET", "/wait", handle_wait},
         {"GET", "/upgrade", handle_upgrade},
         {"GET", "/stats", handle_stats},
         {"GET", "/vital", handle_tiny},
@@ -399,7 +420,7 @@ int main(int argc, char **argv)
     server.signal.data = &server;
     server.timer.data = &server;
     uv_signal_start(&server.signal, on_signal, SIGTERM);
-    rc = http_server_listen(server.http, 0);
+    rc = http_server_listen(server.http, "", 0);
     if (rc) {
         fprintf(stderr, "cannot listen: %s\n", uv_strerror(rc));
         return 1;

@@ -16,6 +16,7 @@
 #include <cmocka.h>
 
 #include "api/api.h"
+#include "api/keys.h"
 #include "base/clock.h"
 #include "base/log.h"
 
@@ -85,9 +86,12 @@ void http_request_set_user(struct http_request *request UNUSED, void *user UNUSE
     fail();
 }
 
+/* What the guard would have kept with each request. */
+static struct key *asked_with;
+
 void *http_request_user(const struct http_request *request UNUSED)
 {
-    return NULL;
+    return asked_with;
 }
 
 int http_server_set_vital(struct http_server *server UNUSED, const char *pattern UNUSED)
@@ -125,6 +129,11 @@ void forwarded_read(const struct trusted *trusted UNUSED, struct http_request *r
 size_t http_server_connections(const struct http_server *server UNUSED)
 {
     return 3;
+}
+
+uint64_t http_server_evicted(const struct http_server *server UNUSED)
+{
+    return 5;
 }
 
 uint64_t http_server_refused(const struct http_server *server UNUSED)
@@ -221,6 +230,12 @@ void http_respond(struct http_request *request, int status, const char *content_
 void http_respond_error(struct http_request *request, int status, const char *message)
 {
     http_respond(request, status, "application/json", slice_of(message));
+}
+
+bool http_request_hold(struct http_request *request UNUSED)
+{
+    fail();
+    return false;
 }
 
 /* Streams need a loop, which this server has not: see functional/test_events.py. */
@@ -614,6 +629,31 @@ static void assert_one_line(const char *text, const char *part)
         fail_msg("logged %s", text);
 }
 
+static void heartbeat__a_call_that_it_ends_is_logged_with_the_key(void **state UNUSED)
+{
+    struct ended_call ended[] = {{.call_sid = "CA1", .pod = "x"}};
+    struct key key = {.name = "bot", .pattern = "x", .role = ROLE_AGENT};
+    char text[LOG_TEXT_MAX];
+    struct world world;
+    FILE *file;
+
+    world_init(&world, &plain_settings);
+    world.fake.result.heartbeat.ended.calls = ended;
+    world.fake.result.heartbeat.ended.count = 1;
+    asked_with = &key;
+    file = log_begin(LOG_INFO);
+    ask(&world, "/api/v1/pod/{name}/heartbeat", NULL, "{\"call_sids\":[]}");
+    log_end(file, text);
+    assert_int_equal(world.request.status, 200);
+    assert_one_line(text, "\"call_sid\":\"CA1\",\"pod\":\"x\",\"key\":\"bot\"");
+    key.pattern = "y";
+    ask(&world, "/api/v1/pod/{name}/heartbeat", NULL, "{\"call_sids\":[]}");
+    asked_with = NULL;
+    assert_int_equal(world.request.status, 403);
+    assert_int_equal(world.fake.commands, 1);
+    world_release(&world);
+}
+
 static void allocate__refusal_is_logged_with_what_stood_in_the_way(void **state UNUSED)
 {
     struct refusal_step steps[] = {
@@ -916,6 +956,7 @@ int main(void)
         cmocka_unit_test(webhooks__a_store_that_fails_is_told_to_the_caller),
         cmocka_unit_test(webhooks__fallback_url_saves_the_call),
         cmocka_unit_test(webhooks__body_wins_for_the_call_and_query_for_the_rest),
+        cmocka_unit_test(heartbeat__a_call_that_it_ends_is_logged_with_the_key),
         cmocka_unit_test(allocate__refusal_is_logged_with_what_stood_in_the_way),
         cmocka_unit_test(merchants__a_text_that_is_no_json_does_not_break_the_answer),
         cmocka_unit_test(answers__that_do_not_fit_are_no_fault_of_the_store),

@@ -1,0 +1,97 @@
+#include "http/evict.h"
+
+#include <sys/ioctl.h>
+
+#include "base/log.h"
+
+enum { EVICT_LOG_MS = 10 * 1000 };
+
+static bool socket_has_bytes(int fd)
+{
+    int count = 0;
+
+    return ioctl(fd, FIONREAD, &count) == 0 && count > 0;
+}
+
+/* Has something come that has not been read yet? Then the client is about to be served. */
+static bool has_unread(const struct http_connection *connection)
+{
+    uv_os_fd_t fd;
+
+    if (uv_fileno((const uv_handle_t *)connection->tcp, &fd))
+        return true;
+    /* A TLS client's socket may be closed already and its number another's: at worst a look too cautious. */
+    return socket_has_bytes(fd) || (connection->tls_fd >= 0 && socket_has_bytes(connection->tls_fd));
+}
+
+static uint64_t waited_ms(const struct http_connection *connection)
+{
+    const struct http_server *server = connection->server;
+
+    return uv_now(server->loop) + server->wait_ms[connection->wait] - connection->deadline_ms;
+}
+
+/* Of those that wait for the same thing the one that has done so longest, and for `min_ms` at least. */
+static struct http_connection *oldest_of(struct http_server *server, enum http_wait wait, uint64_t min_ms)
+{
+    unsigned looks = 0;
+
+    LIST_FOR_EACH (link, &server->waiting[wait]) {
+        struct http_connection *connection = LIST_ENTRY(link, struct http_connection, wait_link);
+
+        if (connection->is_over_limit || !connection->is_counted)
+            continue; /* it has taken no room; there are few of these */
+        if (waited_ms(connection) < min_ms || looks++ == EVICT_LOOKS_MAX)
+            break;
+        if (wait == WAIT_LINGER || !has_unread(connection))
+            return connection;
+    }
+    return NULL;
+}
+
+static struct http_connection *evict_choose(struct http_server *server)
+{
+    struct http_connection *silent = oldest_of(server, WAIT_SILENT, 0);
+    struct http_connection *other;
+
+    if (silent && waited_ms(silent) >= EVICT_PATIENCE_MS)
+        return silent;
+    other = oldest_of(server, WAIT_LINGER, 0);
+    if (other)
+        return other;
+    other = oldest_of(server, WAIT_IDLE, 0);
+    if (silent && other)
+        return waited_ms(silent) > waited_ms(other) ? silent : other;
+    if (silent || other)
+        return silent ? silent : other;
+    return oldest_of(server, WAIT_READ, EVICT_PATIENCE_MS);
+}
+
+static void evict_log(struct http_server *server, const struct http_connection *connection)
+{
+    size_t count;
+
+    if (!complaint_is_due(&server->evictions, 1, uv_now(server->loop), EVICT_LOG_MS, &count))
+        return;
+    log_warn("too many connections: the one that has been idle longest is closed for each new one",
+             log_num("port", server->port), log_num("connections", (int64_t)server->connections),
+             log_num("max_connections", (int64_t)server->settings.max_connections),
+             log_num("closed", (int64_t)count), log_str("peer", connection->peer),
+             log_num("idle_ms", (int64_t)waited_ms(connection)));
+}
+
+bool evict_one(struct http_server *server)
+{
+    struct http_connection *connection = evict_choose(server);
+
+    if (!connection)
+        return false;
+    evict_log(server, connection);
+    server->evicted++;
+    /* Its socket closes at the end of this turn of the loop, but its place is free now. */
+    server_discount(server, connection);
+    if (connection->wait == WAIT_READ)
+        connection_refuse(connection, 503, "too many connections");
+    connection_close(connection);
+    return true;
+}

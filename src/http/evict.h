@@ -1,0 +1,29 @@
+/*
+ * evict.h - which connection makes room for a new one when there is no more. Internal to the room.
+ *
+ * Nobody may lock out the others by holding connections on which nothing is asked. In this order:
+ *
+ * 1. the oldest one that has not asked anything for EVICT_PATIENCE_MS since it was accepted;
+ * 2. the oldest one that has been refused and is only kept until its client has seen the answer;
+ * 3. the one that has been idle longest, whether it has asked something before or not;
+ * 4. the oldest one that has been sending one header, or one body, for more than EVICT_PATIENCE_MS. It is
+ *    answered with 503.
+ *
+ * A connection that has asked before is one of a proxy or a client that means to ask again, and it could be
+ * doing so right now. So it goes later, and none is closed for which something has arrived, on a TLS
+ * client's own socket as well. A request that is being answered, a stream and a long poll are never cut off.
+ */
+#ifndef HTTP_EVICT_H
+#define HTTP_EVICT_H
+
+#include "http/connection.h"
+
+enum {
+    EVICT_PATIENCE_MS = 1000,
+    EVICT_LOOKS_MAX = 64, /* connections of one list that are looked at: others want their turn */
+};
+
+/* Closes one, which no longer counts when this returns. False: there is none. Logs it now and then. */
+bool evict_one(struct http_server *server);
+
+#endif

@@ -1,0 +1,231 @@
+"""Clients that hold all connections, and webhooks that get through all the same; and how many connections one client may have."""
+
+import concurrent.futures
+import contextlib
+import http.client
+import re
+import select
+import socket
+import ssl
+import threading
+import urllib.parse
+
+import httpx
+import pytest
+import tls
+from conftest import DEADLINE_S, wait_until
+
+HEALTH = b"GET /health HTTP/1.1\r\nHost: x\r\n\r\n"
+
+
+class Holders:
+    """Keeps that many connections open, and opens each one again as soon as it is closed."""
+
+    def __init__(self, port, count, has_asked=False, context=None):
+        self.port, self.count, self.has_asked, self.context = port, count, has_asked, context
+        self.came_back = 0
+        self.open = {}
+        self.poll = select.epoll()
+        self.is_over = threading.Event()
+        self.thread = threading.Thread(target=self.run, daemon=True)
+
+    def connect(self):
+        sock = socket.create_connection(("127.0.0.1", self.port), timeout=DEADLINE_S)
+        try:
+            if self.context:
+                sock = self.context.wrap_socket(sock, server_hostname="localhost")
+            if self.has_asked:
+                sock.sendall(HEALTH)
+        except OSError:  # it had to go before it could ask
+            sock.close()
+            return
+        sock.setblocking(False)
+        self.open[sock.fileno()] = sock
+        self.poll.register(sock, select.EPOLLIN)
+
+    def has_ended(self, sock):
+        try:
+            while sock.recv(65536):
+                pass
+            return True
+        except (BlockingIOError, ssl.SSLWantReadError):
+            return False
+        except OSError:
+            return True
+
+    def run(self):
+        while not self.is_over.is_set():
+            while len(self.open) < self.count and not self.is_over.is_set():
+                self.connect()
+            for fd, _ in self.poll.poll(0.05):
+                if self.has_ended(self.open[fd]):
+                    self.poll.unregister(fd)
+                    self.open.pop(fd).close()
+                    self.came_back += 1
+
+    def __enter__(self):
+        self.thread.start()
+        return self
+
+    def __exit__(self, *_):
+        self.is_over.set()
+        self.thread.join(DEADLINE_S)
+        for sock in self.open.values():
+            sock.close()
+        self.poll.close()
+
+
+def webhook(connection, sid):
+    form = urllib.parse.urlencode({"CallSid": sid})
+    connection.request("POST", "/api/v1/twilio/allocate", form, {"Content-Type": "application/x-www-form-urlencoded"})
+    answer = connection.getresponse()
+    return answer.status, answer.read()
+
+
+def metric(router, name, url=None):
+    text = httpx.get((url or router.metrics_url) + "/metrics", timeout=DEADLINE_S, trust_env=False).text
+    return float(re.search(rf'^smart_router_http_{name}{{listener="http"}} (\S+)$', text, re.M).group(1))
+
+
+def is_answered(answer):
+    status, body = answer
+    assert status == 200, body
+    assert b"<Response>" in body and (b"<Stream" in body or b"<Say" in body or b"<Reject" in body), body
+    return True
+
+
+@pytest.mark.parametrize("has_asked", [False, True], ids=["silent", "kept-alive"])
+@pytest.mark.parametrize("kind", ["http", "https"])
+def test_webhooks_get_through_while_idle_clients_hold_every_connection(start_router, tmp_path, kind, has_asked):
+    """Each holder comes back as soon as it was closed. Five calls get a pod, the others are told that all are busy."""
+    places = 64 if kind == "http" else 24
+    certificate = tls.Certificate(tmp_path / "certificate") if kind == "https" else None
+    env = {"MAX_CONNECTIONS": places, "HTTP_IDLE_TIMEOUT": "10m", **(certificate.env if certificate else {})}
+    router = start_router({name: str(value) for name, value in env.items()})
+    router.client.close()
+    context = certificate.context() if certificate else None
+    port = router.tls_port if certificate else router.port
+
+    def connect():
+        if context:
+            return http.client.HTTPSConnection("localhost", port, timeout=DEADLINE_S, context=context)
+        return http.client.HTTPConnection("127.0.0.1", port, timeout=DEADLINE_S)
+
+    def on_a_new_connection(number):
+        with contextlib.closing(connect()) as connection:
+            return is_answered(webhook(connection, f"CA-new-{number}"))
+
+    def on_a_kept_connection(number):
+        """Who finds its connection closed asks again on a new one, as every client that keeps connections does."""
+        with contextlib.closing(connect()) as connection:
+            for i in range(20):
+                try:
+                    answer = webhook(connection, f"CA-kept-{number}-{i}")
+                except OSError:
+                    connection.close()
+                    answer = webhook(connection, f"CA-kept-{number}-{i}")
+                is_answered(answer)
+        return True
+
+    with Holders(port, places, has_asked, context) as holders:
+        wait_until(lambda: metric(router, "connections") == places, "they hold every connection")
+        for number in range(100):
+            on_a_new_connection(number)
+        with concurrent.futures.ThreadPoolExecutor(8) as pool:
+            assert all(pool.map(on_a_new_connection, range(100, 200)))
+            assert all(pool.map(on_a_kept_connection, range(8)))
+        # Whoever was closed has come back, and holds a connection again.
+        wait_until(lambda: metric(router, "connections") == places, "they hold every connection again")
+        assert holders.came_back > 0
+        assert metric(router, "connections_refused_total") == 0
+        assert metric(router, "connections_evicted_total") >= holders.came_back
+
+
+def test_webhooks_get_through_where_there_are_fewer_descriptors_than_connections(start_router):
+    router = start_router({"MAX_CONNECTIONS": "10000"}, nofile=256)
+    router.client.close()
+    silent = [socket.create_connection(("127.0.0.1", router.port), timeout=DEADLINE_S) for _ in range(300)]
+    for number in range(20):
+        with contextlib.closing(http.client.HTTPConnection("127.0.0.1", router.port, timeout=DEADLINE_S)) as connection:
+            assert is_answered(webhook(connection, f"CA{number}"))
+    allowed = next(line["connections_allowed"] for line in router.log_lines() if "connections_allowed" in line)
+    assert metric(router, "connections") <= allowed < 256
+    assert metric(router, "connections_refused_total") == 0
+    for sock in silent:
+        sock.close()
+
+
+# MAX_CONNECTIONS_PER_CLIENT
+
+
+def connect_from(router, address, data=b""):
+    sock = socket.create_connection(("127.0.0.1", router.port), timeout=DEADLINE_S, source_address=(address, 0))
+    sock.sendall(data)
+    return sock
+
+
+def answer_of(sock):
+    """Status and text of the first answer, which must come as one piece."""
+    text = sock.recv(65536).decode()
+    return int(text.split(" ", 2)[1]), text
+
+
+def ask_from(router, address, path):
+    with connect_from(router, address, f"GET {path} HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n".encode()) as sock:
+        return answer_of(sock)
+
+
+def test_one_client_gets_so_many_connections_and_no_more(start_router):
+    router = start_router({"MAX_CONNECTIONS_PER_CLIENT": "5", "TRUSTED_PROXIES": "127.0.0.3"})
+    router.client.close()
+    held = [connect_from(router, "127.0.0.2", HEALTH) for _ in range(5)]
+    assert [answer_of(sock)[0] for sock in held] == [200] * 5
+    status, text = ask_from(router, "127.0.0.2", "/api/v1/status")
+    assert (status, "too many connections" in text, "Retry-After: 1" in text) == (503, True, True)
+    assert ask_from(router, "127.0.0.2", "/health")[0] == 200
+    assert ask_from(router, "127.0.0.4", "/api/v1/status")[0] == 200  # another client
+    proxied = [connect_from(router, "127.0.0.3", HEALTH) for _ in range(20)]
+    assert [answer_of(sock)[0] for sock in proxied] == [200] * 20
+    assert metric(router, "connections_evicted_total") == 0
+    lines = [line for line in router.log_lines() if line["msg"].startswith("too many connections of one client")]
+    assert [(line["peer"], line["max_connections_per_client"]) for line in lines] == [("127.0.0.2", 5)]
+    # The others are as good as ever, and one that goes makes room.
+    for sock in held:
+        sock.sendall(HEALTH)
+        assert answer_of(sock)[0] == 200
+    held.pop().close()
+    wait_until(lambda: ask_from(router, "127.0.0.2", "/api/v1/status")[0] == 200, "there is room again")
+    for sock in held + proxied:
+        sock.close()
+
+
+def test_without_a_limit_one_client_may_have_them_all(start_router):
+    router = start_router()
+    held = [connect_from(router, "127.0.0.2", HEALTH) for _ in range(300)]
+    assert [answer_of(sock)[0] for sock in held] == [200] * 300
+    for sock in held:
+        sock.close()
+
+
+# Streams of events
+
+
+def test_streams_of_events_take_a_quarter_of_the_connections(start_router):
+    router = start_router({"MAX_CONNECTIONS": "16"})
+    ask = b"GET /api/v1/events HTTP/1.1\r\nHost: x\r\n\r\n"
+    streams = [connect_from(router, "127.0.0.1", ask) for _ in range(4)]
+    assert [answer_of(sock)[0] for sock in streams] == [200] * 4
+    with connect_from(router, "127.0.0.1", ask) as sock:
+        status, text = answer_of(sock)
+        assert (status, "Retry-After: " in text) == (503, True)
+        assert "too many requests are waiting already" in text
+    assert router.get("/api/v1/status").status_code == 200
+    streams.pop().close()
+
+    def is_let_in():
+        with connect_from(router, "127.0.0.1", ask) as sock:
+            return answer_of(sock)[0] == 200
+
+    wait_until(is_let_in, "there is room for another one")
+    for sock in streams:
+        sock.close()

@@ -12,13 +12,11 @@ enum { LOG_PAUSE_MS = 10 * 1000 };
 static void admit_log(struct api *api, const struct http_request *request, const char *client,
                       uint64_t now_ms)
 {
-    api->limited++;
-    if (api->limited_logged_ms && now_ms - api->limited_logged_ms < LOG_PAUSE_MS)
-        return;
-    log_warn("requests for pods refused: RATE_LIMIT", log_str("client", client),
-             log_num("refused", (int64_t)api->limited), log_str("request_id", http_request_id(request)));
-    api->limited = 0;
-    api->limited_logged_ms = now_ms;
+    size_t refused;
+
+    if (complaint_is_due(&api->limited, 1, now_ms, LOG_PAUSE_MS, &refused))
+        log_warn("requests for pods refused: RATE_LIMIT", log_str("client", client),
+                 log_num("refused", (int64_t)refused), log_str("request_id", http_request_id(request)));
 }
 
 bool api_admit(struct api *api, struct http_request *request)

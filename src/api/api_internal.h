@@ -17,6 +17,7 @@
 #include "api/routes.h"
 #include "api/secrets.h"
 #include "api/ws_url.h"
+#include "base/complaint.h"
 #include "base/json.h"
 #include "base/log.h"
 
@@ -47,8 +48,7 @@ struct api {
     struct ws_url *ws_url;
     struct over *over;
     struct rate *rate;                            /* NULL: no limit */
-    uint64_t limited;                             /* requests refused since the last line about them */
-    uint64_t limited_logged_ms;                   /* clock_elapsed_ms; 0: never */
+    struct complaint limited;                     /* requests that `rate` refused; clock_elapsed_ms */
     struct secrets *secrets;                      /* never NULL, but replaced: not to be kept beyond a call */
     struct keys *keys;                            /* the same */
     struct http_server *servers[API_SERVERS_MAX]; /* borrowed; see api_forget_servers */

@@ -1,6 +1,7 @@
 #include "api/api_internal.h"
 #include "api/params.h"
 #include "base/log.h"
+#include "base/log_limit.h"
 
 enum { REASON_LOGGED_MAX = 128 };
 
@@ -35,6 +36,9 @@ void api_note_release(const struct api_task *task, const struct result *result, 
 
     instruments_released(task->api->instruments, is_ok ? result->release.call.pool : "",
                          is_ok ? RELEASE_SUCCESS : RELEASE_NOT_FOUND);
+    /* Where a provider's token is not set, anybody can name calls that are not there. */
+    if (!is_ok && !api_key_name(task->request) && !log_limit_passes(LOG_OF_REFUSED, LOG_INFO))
+        return;
     log_info(is_ok ? "call released" : "release of an unknown call", log_str("call_sid", call_sid),
              log_str("pod", is_ok ? result->release.call.pod : NULL),
              log_str("pool", is_ok ? result->release.call.pool : NULL),

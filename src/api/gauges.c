@@ -3,6 +3,7 @@
 #include <stdlib.h>
 
 #include "base/log.h"
+#include "base/log_limit.h"
 #include "metrics/process.h"
 
 struct gauges {
@@ -25,10 +26,12 @@ struct gauges {
     struct metrics_family *evicted;
     struct metrics_family *refused;
     struct metrics_family *log_dropped;
+    struct metrics_family *log_left_out;
 };
 
 static const char *const tier_label[] = {"tier"};
 static const char *const listener_label[] = {"listener"};
+static const char *const kind_label[] = {"kind"};
 
 static const struct {
     size_t member;
@@ -73,6 +76,8 @@ static const struct {
      "Connections refused at MAX_CONNECTIONS or MAX_CONNECTIONS_PER_CLIENT.", listener_label},
     {offsetof(struct gauges, log_dropped), METRICS_COUNTER, "smart_router_log_lines_dropped_total",
      "Log lines lost because the reader of the log was too slow.", NULL},
+    {offsetof(struct gauges, log_left_out), METRICS_COUNTER, "smart_router_log_lines_left_out_total",
+     "Log lines about refused strangers that were left out because there were too many.", kind_label},
 };
 
 int gauges_new(struct metrics *metrics, struct gauges **ret_gauges)
@@ -167,4 +172,6 @@ void gauges_set_process(struct gauges *gauges)
 {
     metrics_process_update(gauges->process);
     gauge_set(gauges->log_dropped, NULL, (double)log_dropped());
+    for (enum log_kind kind = 0; kind < LOG_KINDS; kind++)
+        gauge_set(gauges->log_left_out, log_kind_name(kind), (double)log_limit_left_out(kind));
 }

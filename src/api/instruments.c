@@ -10,11 +10,34 @@ enum {
     POOLS_MAX = 512, /* source pools with series of their own; more share one */
 };
 
-/* The last of each list stands for everything else. */
-static const char *const method_names[] = {"GET",  "POST",    "PUT",   "DELETE",
-                                           "HEAD", "OPTIONS", "PATCH", "other"};
+/* The last of each list stands for everything else. A HEAD is answered as a GET is, and counted as one. */
+static const char *const method_names[] = {"GET", "POST", "PUT", "DELETE", "OPTIONS", "PATCH", "other"};
 static const int statuses[] = {200, 400, 401, 403, 404, 405, 408, 409, 413, 417,
                                426, 429, 431, 500, 502, 503, 504, 101, 0};
+enum {
+    METHOD_OTHER = ARRAY_LEN(method_names) - 1,
+    STATUS_OTHER = ARRAY_LEN(statuses) - 1,
+};
+
+/*
+ * A histogram has many lines, so it has few series: refusals of all endpoints share one, whatever their
+ * reason.
+ */
+enum duration_class {
+    DURATION_DONE,                        /* 200 */
+    DURATION_UPGRADED,                    /* 101 */
+    DURATION_FAILED,                      /* 5xx */
+    DURATION_BY_CLASS,                    /* below: those of all endpoints together */
+    DURATION_REFUSED = DURATION_BY_CLASS, /* 4xx */
+    DURATION_OTHER, /* the client was gone, or a status that nobody should answer with */
+    DURATION_CLASSES,
+};
+
+static const char *const duration_names[DURATION_CLASSES] = {
+    [DURATION_DONE] = "200",    [DURATION_UPGRADED] = "101", [DURATION_FAILED] = "5xx",
+    [DURATION_REFUSED] = "4xx", [DURATION_OTHER] = "other",
+};
+
 static const char *const allocation_names[] = {"success", "existing", "no_pods", "storage_error",
                                                "client_gone"};
 static const char *const release_names[] = {"success", "not_found", "storage_error"};
@@ -29,11 +52,11 @@ static const double store_bounds[] = {0.00001, 0.000025, 0.00005, 0.0001, 0.0002
 /* The series of one route; made when they are first needed. */
 struct endpoint {
     const char *route;
-    struct {
-        struct metrics_series *count;
-        struct metrics_series *duration;
-    } by[ARRAY_LEN(method_names)][ARRAY_LEN(statuses)];
+    struct metrics_series *counts[ARRAY_LEN(method_names)][ARRAY_LEN(statuses)];
+    struct metrics_series *durations[ARRAY_LEN(method_names)][DURATION_BY_CLASS];
 };
+
+static const char no_route[] = "other"; /* the endpoint of requests that have none */
 
 struct pool_series {
     struct map_node node;
@@ -57,6 +80,7 @@ struct instruments {
     struct metrics_series *limited;
     struct endpoint *endpoints[ENDPOINTS_MAX];
     size_t endpoint_count;
+    struct metrics_series *shared_durations[DURATION_CLASSES]; /* from DURATION_BY_CLASS on */
     struct map pools;
     struct pool_series no_pool;    /* label "none": the call got none */
     struct pool_series other_pool; /* beyond POOLS_MAX, or without memory */
@@ -309,7 +333,9 @@ static size_t method_index(struct slice method)
 {
     size_t i = 0;
 
-    while (i < ARRAY_LEN(method_names) - 1 && !slice_equals(method, method_names[i]))
+    if (slice_equals(method, "HEAD"))
+        return 0;
+    while (i < METHOD_OTHER && !slice_equals(method, method_names[i]))
         i++;
     return i;
 }
@@ -318,30 +344,66 @@ static size_t status_index(int status)
 {
     size_t i = 0;
 
-    while (i < ARRAY_LEN(statuses) - 1 && statuses[i] != status)
+    while (i < STATUS_OTHER && statuses[i] != status)
         i++;
     return i;
+}
+
+static enum duration_class duration_class_of(int status)
+{
+    if (status == 200)
+        return DURATION_DONE;
+    if (status == 101)
+        return DURATION_UPGRADED;
+    if (status >= 500 && status < 600)
+        return DURATION_FAILED;
+    return status >= 400 && status < 500 ? DURATION_REFUSED : DURATION_OTHER;
+}
+
+static void instruments_count(struct instruments *instruments, struct endpoint *endpoint, size_t method,
+                              size_t status)
+{
+    struct metrics_series **series = &endpoint->counts[method][status];
+
+    if (!*series) {
+        char status_text[16] = "other";
+
+        if (status != STATUS_OTHER)
+            snprintf(status_text, sizeof(status_text), "%d", statuses[status]);
+        *series = metrics_series(instruments->requests,
+                                 (const char *const[]){method_names[method], endpoint->route, status_text});
+    }
+    metrics_add(*series, 1);
+}
+
+static void instruments_observe(struct instruments *instruments, struct endpoint *endpoint, size_t method,
+                                enum duration_class class, uint64_t duration_ns)
+{
+    bool is_shared = class >= DURATION_BY_CLASS;
+    struct metrics_series **series =
+        is_shared ? &instruments->shared_durations[class] : &endpoint->durations[method][class];
+
+    if (!*series)
+        *series = metrics_series(instruments->request_durations,
+                                 (const char *const[]){method_names[is_shared ? METHOD_OTHER : method],
+                                                       is_shared ? no_route : endpoint->route,
+                                                       duration_names[class]});
+    metrics_observe(*series, (double)duration_ns / 1e9);
 }
 
 void instruments_answered(struct instruments *instruments, const char *route, struct slice method, int status,
                           uint64_t duration_ns)
 {
-    struct endpoint *endpoint = instruments_endpoint(instruments, route[0] ? route : "other");
-    size_t m = method_index(method);
-    size_t s = status_index(status);
+    struct endpoint *endpoint = instruments_endpoint(instruments, route[0] ? route : no_route);
+    /*
+     * What no handler has answered may have any method: strangers must not make a series for each of them.
+     * A handler's methods are those that its route has.
+     */
+    bool is_unhandled = !route[0] || status == 401 || status == 405;
+    size_t m = is_unhandled ? METHOD_OTHER : method_index(method);
 
     if (!endpoint)
         return;
-    if (!endpoint->by[m][s].count) {
-        char status_text[16];
-        const char *labels[] = {method_names[m], endpoint->route, status_text};
-
-        snprintf(status_text, sizeof(status_text), "%d", statuses[s]);
-        if (status != statuses[s])
-            snprintf(status_text, sizeof(status_text), "other");
-        endpoint->by[m][s].count = metrics_series(instruments->requests, labels);
-        endpoint->by[m][s].duration = metrics_series(instruments->request_durations, labels);
-    }
-    metrics_add(endpoint->by[m][s].count, 1);
-    metrics_observe(endpoint->by[m][s].duration, (double)duration_ns / 1e9);
+    instruments_count(instruments, endpoint, m, status_index(status));
+    instruments_observe(instruments, endpoint, m, duration_class_of(status), duration_ns);
 }

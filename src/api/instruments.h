@@ -3,7 +3,8 @@
  *
  * Every series is looked up once and kept, so that counting costs an increment. No label can grow with what a
  * client sends: endpoints are route patterns, methods and statuses come from lists, pools are source pools
- * that the store named.
+ * that the store named. A request that no handler answers (no such path, 401, 405, broken) is counted with
+ * the method "other"; the durations of all refused requests are one series.
  */
 #ifndef API_INSTRUMENTS_H
 #define API_INSTRUMENTS_H
@@ -14,6 +15,16 @@
 #include "metrics/metrics.h"
 
 struct instruments; /* opaque: see instruments.c */
+
+enum {
+    /*
+     * Bytes that requests can add to the page of metrics, whatever is asked how often: by strangers where a
+     * key, the tokens and GATEWAY_SECRET are set, and by anybody where the API is open. test_metrics.py walks
+     * over everything and checks both.
+     */
+    INSTRUMENTS_STRANGERS_MAX = 32 * 1024,
+    INSTRUMENTS_REQUESTS_MAX = 128 * 1024,
+};
 
 enum allocation_status {
     ALLOCATION_SUCCESS,

@@ -1,6 +1,7 @@
 #include "api/api_internal.h"
 #include "base/clock.h"
 #include "base/log.h"
+#include "base/log_limit.h"
 
 void api_reply_begin(struct http_request *request, struct strbuf *buf, struct json_writer *json)
 {
@@ -37,9 +38,9 @@ static bool may_be_ticket(const char *segment, size_t len)
 
 /*
  * As it was sent, but for tickets: a URL that went astray (a proxy's prefix, a wrong method) is still good
- * for its call, and those who read the log are not meant to have it. NULL: no memory.
+ * for its call, and those who read the log are not meant to have it. Empty: no memory.
  */
-static const char *path_for_log(struct http_request *request)
+static struct slice path_for_log(struct http_request *request)
 {
     struct slice path = http_request_path(request);
     char *copy = arena_copy(http_request_arena(request), path.data, path.len);
@@ -51,7 +52,7 @@ static const char *path_for_log(struct http_request *request)
             memset(at, '*', len);
         at += len + (at[len] == '/');
     }
-    return copy;
+    return slice_of(copy ? copy : "");
 }
 
 void api_log_request(struct http_request *request, enum log_level level, const char *message, int status,
@@ -59,18 +60,23 @@ void api_log_request(struct http_request *request, enum log_level level, const c
 {
     struct slice method = http_request_method(request);
     struct arena *arena = http_request_arena(request);
+    char path_text[LOG_CUT_SIZE];
 
     if (!log_enabled(level))
         return;
     LOG_AT(level, message, log_str("method", arena_copy(arena, method.data, method.len)),
-           log_str("path", path_for_log(request)), log_num("status", status), log_str("error", error),
-           log_str("key", api_key_name(request)), log_str("peer", http_request_peer(request)),
-           log_str("request_id", http_request_id(request)),
+           log_str("path", log_cut(path_text, path_for_log(request))), log_num("status", status),
+           log_str("error", error), log_str("key", api_key_name(request)),
+           log_str("peer", http_request_peer(request)), log_str("request_id", http_request_id(request)),
            log_num("duration_us", (int64_t)((clock_elapsed_ns() - http_request_started_ns(request)) / 1000)));
 }
 
 void api_log_refused(struct http_request *request, int status, const char *error)
 {
+    /* Without a key, anybody can be refused as often as they like. */
+    if (!api_key_name(request) &&
+        !log_limit_passes(status == 401 ? LOG_OF_UNAUTHORIZED : LOG_OF_REFUSED, LOG_INFO))
+        return;
     api_log_request(request, LOG_INFO, "request refused", status, error);
 }
 

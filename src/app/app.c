@@ -12,6 +12,7 @@
 #include "api/api.h"
 #include "app/descriptors.h"
 #include "app/ended.h"
+#include "app/exposed.h"
 #include "app/kube.h"
 #include "app/lead.h"
 #include "app/listen.h"
@@ -562,6 +563,7 @@ static int app_start(struct app *app)
     if (err < 0)
         return err;
     warn_of_settings(app->config);
+    exposed_warn(app->config);
     /* In the same turn of the loop, so that with a store of its own the first request finds the static pods.
      */
     return lead_start(app->lead);

@@ -4,6 +4,7 @@
 #include <stdlib.h>
 
 #include "app/check.h"
+#include "app/exposed.h"
 #include "app/tls.h"
 #include "app/warn.h"
 #include "metrics/metrics.h"
@@ -108,6 +109,7 @@ void reload_run(struct reload *reload)
     /* A bad certificate must not keep a key in force that was replaced because it leaked, nor the reverse. */
     bool tls_is_good = !reload->parts.tls || app_reload_tls(reload->parts.tls);
 
+    exposed_warn(reload->parts.config);
     if (!reload_secrets(reload, &files) || !tls_is_good) {
         metrics_add(reload->failures, 1);
         return;

@@ -6,11 +6,11 @@
 #ifndef BASE_COMPLAINT_H
 #define BASE_COMPLAINT_H
 
-#include "base/base.h"
+#include "base/ratelimit.h"
 
 struct complaint {
-    size_t count;     /* that no line has told of */
-    uint64_t told_ms; /* 0: never */
+    size_t count; /* that no line has told of */
+    struct ratelimit limit;
 };
 
 /* `count` more: is it time for a line about them? Then *ret_count is how many it tells of. */

@@ -8,6 +8,7 @@
 
 #include "base/clock.h"
 #include "base/json.h"
+#include "base/log_limit.h"
 
 enum { LOG_BUFFER_MAX = 1024 * 1024 };
 
@@ -140,6 +141,7 @@ void log_finish(uint64_t patience_ms)
 {
     uint64_t until = clock_elapsed_ms() + patience_ms;
 
+    log_limit_tell(true);
     log_flush();
     while (log_is_waiting() && clock_elapsed_ms() < until) {
         struct pollfd poller = {.fd = the_log.fd, .events = POLLOUT};
@@ -154,6 +156,7 @@ void log_flush(void)
     struct strbuf *buf = &the_log.buf;
     size_t done;
 
+    log_limit_tell(false);
     if (buf->len == 0)
         return;
     done = log_drain(buf->data, buf->len);

@@ -72,6 +72,18 @@ bool config_is_set(const struct config *config, const char *name)
     return config->is_set[config_index(name)];
 }
 
+bool config_secret_file(const struct config *config, size_t *at, const char **ret_name, const char **ret_path)
+{
+    for (; *at < config_table_len; ++*at) {
+        if (!config->paths[*at])
+            continue;
+        *ret_name = config_table[*at].name;
+        *ret_path = config->paths[(*at)++];
+        return true;
+    }
+    return false;
+}
+
 /* Replaces a value by a greater one that others need; shown as what is in force. */
 static int config_raise(struct config *config, const char *name, uint64_t at_least_ms)
 {

@@ -156,6 +156,13 @@ const struct settings *config_settings(const struct config *config);
 /* Was this setting given, by the environment or in a file? */
 bool config_is_set(const struct config *config, const char *name);
 
+/*
+ * The next secret that came from a file: its name (without _FILE) and the file's path. *at is 0 at first, and
+ * is moved on. False: there are no more.
+ */
+bool config_secret_file(const struct config *config, size_t *at, const char **ret_name,
+                        const char **ret_path);
+
 /* Adds an error that somebody else found in a value, e.g. a tier configuration that the domain refuses. */
 void config_add_error(struct config *config, const char *name, const char *sentence);
 

@@ -105,4 +105,8 @@ void config_show_markdown(struct strbuf *buf)
         show_row(setting, buf);
     }
     show_secret_files(buf);
+    strbuf_append_str(buf,
+                      "\nA file that every user of the machine can read is warned about at the start and on "
+                      "SIGHUP; so are `TLS_KEY_FILE`\nand `KUBECONFIG`. Mode 0600 is right, or 0440 with a "
+                      "group of its own (`fsGroup` in Kubernetes).\n");
 }

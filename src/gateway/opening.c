@@ -10,6 +10,7 @@
 
 #include "base/clock.h"
 #include "base/log.h"
+#include "base/log_limit.h"
 #include "base/slice.h"
 #include "gateway/gateway_internal.h"
 #include "gateway/head.h"
@@ -93,9 +94,14 @@ static void log_refusal(const struct gateway *gateway UNUSED, struct http_reques
     const char *pod = !opening          ? http_request_param(request, "pod")
                       : opening->pod[0] ? opening->pod
                                         : opening->url_pod;
+    char pod_text[LOG_CUT_SIZE];
 
+    /* Anybody can come with a bad ticket; a 5xx is about a call that is there. */
+    if (status < 500 && !log_limit_passes(LOG_OF_GATEWAY, LOG_INFO))
+        return;
     LOG_AT(status >= 500 ? LOG_WARN : LOG_INFO, "connection refused", log_str("error", message),
-           log_str("reason", refusal_reason_name(reason)), log_num("status", status), log_str("pod", pod),
+           log_str("reason", refusal_reason_name(reason)), log_num("status", status),
+           log_str("pod", log_cut(pod_text, slice_of(pod ? pod : ""))),
            log_str("call_sid", opening ? opening->call_sid : NULL),
            log_str("pod_answer", opening && opening->pod_answer[0] ? opening->pod_answer : NULL),
            log_str("client", http_request_peer(request)), log_str("request_id", http_request_id(request)));

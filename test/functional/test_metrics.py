@@ -4,6 +4,8 @@ import re
 
 import httpx
 import pytest
+import routes
+from conftest import DEADLINE_S
 
 SAMPLE = re.compile(r'([a-zA-Z_:][a-zA-Z0-9_:]*)(?:\{((?:[a-z_]+="(?:[^"\\\n]|\\.)*",?)*)\})? (\S+)')
 
@@ -31,6 +33,9 @@ NAMES = [
     "process_open_fds",
     "process_start_time_seconds",
 ]
+
+
+TOKENS = ("TWILIO_AUTH_TOKEN", "PLIVO_AUTH_TOKEN", "EXOTEL_TOKEN", "GATEWAY_SECRET")
 
 
 def scrape(url):
@@ -154,6 +159,86 @@ def test_no_label_grows_with_what_clients_send(router):
     hammer(20)
     many = set(scrape(router.url)[0])
     assert many - few == set()
+
+
+def page(router):
+    return httpx.get(f"{router.metrics_url}/metrics", trust_env=False).text
+
+
+def bound(name):
+    """A limit of src/api/instruments.h, in bytes."""
+    text = (routes.SRC / "api" / "instruments.h").read_text()
+    number, factor = re.search(rf"{name} = (\d+) \* (\d+),", text).groups()
+    return int(number) * int(factor)
+
+
+ODD_REQUESTS = [
+    b"nonsense\r\n\r\n",
+    b"GET / HTTP/3.0\r\n\r\n",
+    b"GET /health HTTP/1.1\r\nHost: x\r\nX: " + b"x" * 9000 + b"\r\n\r\n",
+    b"POST /api/v1/twilio/allocate HTTP/1.1\r\nHost: x\r\nContent-Length: 99999\r\n\r\n",
+    b"POST /api/v1/twilio/allocate HTTP/1.1\r\nHost: x\r\nExpect: tea\r\nContent-Length: 1\r\n\r\nx",
+    b"GET /api/v1/pod/a%00b HTTP/1.1\r\nHost: x\r\n\r\n",
+    b"GET /ws/pod/voice-agent-0 HTTP/1.1\r\nHost: x\r\nConnection: Upgrade\r\nUpgrade: websocket\r\n\r\n",
+]
+
+
+def walk_as_a_stranger(router):
+    """Every route with every method, good and bad bodies and queries; paths that nobody has; broken requests."""
+    asked = 0
+    paths = sorted({routes.fill(pattern) for _, pattern in routes.all_routes()} | {"/nothing", "/api/v1/nothing", "/api/v1"})
+    with httpx.Client(base_url=router.url, timeout=DEADLINE_S, trust_env=False) as client:
+        for path in paths:
+            for method in (*routes.METHODS, "PURGE", "MKCOL", "REPORT", "SEARCH"):
+                for query in ("", "?CallSid=CA-walk&merchant_id=unheard-of&limit=x"):
+                    with client.stream(method, path + query, content=b"" if query else b"{") as answer:
+                        if path != "/api/v1/events":  # which never ends
+                            answer.read()
+                    asked += 1
+    for request in ODD_REQUESTS:
+        router.raw(request, half_close=True)
+    return asked
+
+
+CLOSED = {"API_KEY": "a-key-that-no-stranger-has", **{name: "a-token-that-no-stranger-has" for name in TOKENS}}
+
+
+@pytest.mark.parametrize(
+    "env,limit",
+    [(CLOSED, "INSTRUMENTS_STRANGERS_MAX"), ({}, "INSTRUMENTS_REQUESTS_MAX")],
+    ids=["closed", "open"],
+)
+def test_no_walk_over_the_routes_makes_the_page_large(start_router, tell, env, limit):
+    router = start_router(env)
+    before = page(router)
+    assert walk_as_a_stranger(router) > 500
+    after = page(router)
+    tell(f"/metrics after a walk over all routes ({'closed' if env else 'open'}): {len(before)} to {len(after)} bytes")
+    assert len(after) - len(before) < bound(limit)
+    walk_as_a_stranger(router)
+    assert len(page(router).splitlines()) == len(after.splitlines()), "the same again makes no new series"
+    assert "CA-walk" not in after and "unheard-of" not in after
+
+
+def test_refused_requests_are_counted_and_share_one_histogram(start_router):
+    router = start_router(CLOSED)
+    for _ in range(3):
+        assert httpx.get(f"{router.url}/api/v1/pods", trust_env=False).status_code == 401
+        assert httpx.delete(f"{router.url}/health", trust_env=False).status_code == 405
+        assert router.get("/api/v1/call/nobody").status_code == 404
+    assert router.request("HEAD", "/api/v1/pods").status_code == 200
+    samples, _ = scrape(router.metrics_url)
+    requests, durations = "http_requests_total", "http_request_duration_seconds_count"
+    counted = {
+        (dict(labels)["method"], dict(labels)["status"]): count
+        for (name, labels), count in samples.items()
+        if name == requests and dict(labels)["status"] in ("401", "405")
+    }
+    assert counted == {("other", "401"): 3, ("other", "405"): 3}
+    assert value(samples, requests, method="GET", endpoint="/api/v1/call/{sid}", status="404") == 3
+    assert value(samples, durations, method="other", endpoint="other", status="4xx") == 9
+    head = {"method": "HEAD", "endpoint": "/api/v1/pods"}
+    assert not any(head.items() <= dict(labels).items() for _, labels in samples), "a HEAD is counted as a GET"
 
 
 def test_histograms_are_cumulative(router):

@@ -12,7 +12,9 @@
 #include "base/heap.h"
 #include "base/json.h"
 #include "base/list.h"
+#include "base/log_limit.h"
 #include "base/map.h"
+#include "base/ratelimit.h"
 #include "base/slice.h"
 #include "base/strbuf.h"
 
@@ -411,6 +413,49 @@ static void list__keeps_order_and_forgives_a_second_remove(void **state UNUSED)
     assert_int_equal(expect, 3);
 }
 
+static void ratelimit__lets_a_burst_pass_in_every_interval(void **state UNUSED)
+{
+    struct ratelimit limit = {0};
+
+    for (uint64_t begin_ms = 0; begin_ms <= 1000; begin_ms += 500) { /* a clock may start with 0 */
+        assert_true(ratelimit_passes(&limit, 3, 400, begin_ms));
+        assert_true(ratelimit_passes(&limit, 3, 400, begin_ms + 100));
+        assert_true(ratelimit_passes(&limit, 3, 400, begin_ms + 399));
+        assert_false(ratelimit_passes(&limit, 3, 400, begin_ms + 399));
+    }
+}
+
+static void log_cut__shows_the_beginning_and_the_length(void **state UNUSED)
+{
+    char buf[LOG_CUT_SIZE];
+    char text[9000];
+
+    memset(text, 'x', sizeof(text));
+    assert_string_equal(log_cut(buf, (struct slice){NULL, 0}), "");
+    assert_string_equal(log_cut(buf, SLICE("/health")), "/health");
+    assert_int_equal(strlen(log_cut(buf, (struct slice){text, LOG_CUT_MAX})), LOG_CUT_MAX);
+    log_cut(buf, (struct slice){text, LOG_CUT_MAX + 1});
+    assert_string_equal(buf + LOG_CUT_MAX, "... (129 bytes)");
+    log_cut(buf, (struct slice){text, sizeof(text)});
+    assert_memory_equal(buf, text, LOG_CUT_MAX);
+    assert_string_equal(buf + LOG_CUT_MAX, "... (9000 bytes)");
+}
+
+static void log_limit__counts_what_it_leaves_out_of_each_kind(void **state UNUSED)
+{
+    uint64_t passed = 0;
+
+    for (int i = 0; i < 1000; i++)
+        passed += log_limit_passes(LOG_OF_WEBHOOK, LOG_INFO);
+    assert_true(passed >= LOG_LIMIT_BURST && passed < 1000);
+    assert_int_equal(passed + log_limit_left_out(LOG_OF_WEBHOOK), 1000);
+    assert_int_equal(log_limit_left_out(LOG_OF_GATEWAY), 0);
+    assert_true(log_limit_passes(LOG_OF_GATEWAY, LOG_INFO));
+    /* What nobody would see is not missing. */
+    assert_false(log_limit_passes(LOG_OF_REFUSED, LOG_DEBUG));
+    assert_int_equal(log_limit_left_out(LOG_OF_REFUSED), 0);
+}
+
 static void complaint__is_due_at_once_and_then_now_and_then_with_their_number(void **state UNUSED)
 {
     struct complaint complaint = {0};
@@ -443,6 +488,9 @@ int main(void)
         cmocka_unit_test(slice__lists_are_taken_apart_from_both_ends),
         cmocka_unit_test(list__can_be_taken_apart_and_put_back),
         cmocka_unit_test(list__keeps_order_and_forgives_a_second_remove),
+        cmocka_unit_test(ratelimit__lets_a_burst_pass_in_every_interval),
+        cmocka_unit_test(log_cut__shows_the_beginning_and_the_length),
+        cmocka_unit_test(log_limit__counts_what_it_leaves_out_of_each_kind),
         cmocka_unit_test(complaint__is_due_at_once_and_then_now_and_then_with_their_number),
     };
 

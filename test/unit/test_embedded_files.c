@@ -724,6 +724,82 @@ static void no_regular_file__is_refused(void **state)
     }
 }
 
+/* In a directory that others can write, somebody may have put a link there to a file that the router can
+ * write. */
+static void symlink__is_never_followed(void **state)
+{
+    static const char *const names[] = {"lock", LOG_1, SNAPSHOT_2};
+
+    (void)state;
+    for (size_t i = 0; i < ARRAY_LEN(names); i++) {
+        struct history h;
+        char path[128];
+        char *bytes;
+        size_t len;
+
+        history_init(&h, EMBEDDED_FSYNC_NO, 0);
+        fixture_write_file(&h.f, "victim", "precious", 8, 0);
+        snprintf(path, sizeof(path), "%s/%s", h.f.dir, names[i]);
+        unlink(path);
+        assert_int_equal(symlink("victim", path), 0);
+        assert_int_equal(fixture_try_open(&h.f), -ENXIO);
+        assert_non_null(strstr(h.f.error, names[i]));
+        assert_non_null(strstr(h.f.error, "not a regular file"));
+        bytes = fixture_read_file(&h.f, "victim", &len);
+        assert_int_equal(len, 8);
+        assert_memory_equal(bytes, "precious", 8);
+        free(bytes);
+        history_release(&h);
+    }
+}
+
+static void hard_link__named_lock_is_not_written(void **state)
+{
+    struct history h;
+    char from[128], to[128];
+    char *bytes;
+    size_t len;
+
+    (void)state;
+    history_init(&h, EMBEDDED_FSYNC_NO, 0);
+    fixture_write_file(&h.f, "victim", "precious", 8, 0);
+    snprintf(from, sizeof(from), "%s/victim", h.f.dir);
+    snprintf(to, sizeof(to), "%s/lock", h.f.dir);
+    unlink(to);
+    assert_int_equal(link(from, to), 0);
+    fixture_open(&h.f); /* the lock holds without the pid in it */
+    bytes = fixture_read_file(&h.f, "victim", &len);
+    assert_int_equal(len, 8);
+    assert_memory_equal(bytes, "precious", 8);
+    free(bytes);
+    fixture_close(&h.f);
+    history_release(&h);
+}
+
+static void unfinished_snapshot__is_replaced_and_not_written_through(void **state)
+{
+    struct fixture f;
+    char path[128];
+    char *bytes;
+    size_t len;
+
+    (void)state;
+    fixture_init(&f, EMBEDDED_FSYNC_NO);
+    f.settings.snapshot_after_bytes = 20000;
+    fixture_open(&f);
+    fixture_add_pods(&f);
+    fixture_write_file(&f, "victim", "precious", 8, 0);
+    snprintf(path, sizeof(path), "%s/" SNAPSHOT_2 ".tmp", f.dir);
+    assert_int_equal(symlink("victim", path), 0);
+    work_until_snapshots(&f, 1);
+    bytes = fixture_read_file(&f, "victim", &len);
+    assert_int_equal(len, 8);
+    assert_memory_equal(bytes, "precious", 8);
+    free(bytes);
+    fixture_close(&f);
+    fixture_release(&f);
+}
+
 /* Mutated files: refused or opened, and what is opened holds its invariants. */
 static void hostile_files__never_crash(void **state)
 {
@@ -782,6 +858,9 @@ int main(void)
         cmocka_unit_test(foreign_file__is_refused_and_left_as_it_is),
         cmocka_unit_test(hostile_tail__is_refused_without_being_checked_over_and_over),
         cmocka_unit_test(no_regular_file__is_refused),
+        cmocka_unit_test(symlink__is_never_followed),
+        cmocka_unit_test(hard_link__named_lock_is_not_written),
+        cmocka_unit_test(unfinished_snapshot__is_replaced_and_not_written_through),
         cmocka_unit_test(hostile_files__never_crash),
     };
 

@@ -6,6 +6,7 @@
  * it later, and the log and the metrics say so.
  */
 #include "api/providers/verify.h"
+#include "base/log_limit.h"
 
 struct status_callback {
     struct api_task task;
@@ -25,12 +26,12 @@ static void status_ignore(const struct status_callback *callback, const char *er
 {
     struct http_request *request = callback->task.request;
 
-    if (error)
+    if (error && log_limit_passes(LOG_OF_WEBHOOK, LOG_WARN))
         log_warn("status callback ignored", log_str("provider", callback->provider->name),
                  log_str("call_sid", callback->call_sid), log_str("error", error),
                  log_str("peer", http_request_peer(request)),
                  log_str("request_id", http_request_id(request)));
-    else
+    if (!error)
         log_debug("call goes on", log_str("call_sid", callback->call_sid),
                   log_str("status", callback->status), log_str("provider", callback->provider->name),
                   log_str("request_id", http_request_id(request)));

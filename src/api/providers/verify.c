@@ -1,5 +1,6 @@
 #include "api/providers/verify.h"
 
+#include "base/log_limit.h"
 #include "http/forwarded.h"
 
 _Static_assert((int)SIGNATURE_TOKENS_MAX >= (int)SECRETS_MAX, "all tokens must be tried");
@@ -65,14 +66,17 @@ static void verify_refuse(struct api *api, struct http_request *request, const s
         [WEBHOOK_UNVERIFIABLE] = "the webhook cannot have been signed as it is",
     };
     struct slice text = strbuf_slice(url);
-    const char *query = memchr(text.data, '?', text.len);
+    const char *query = text.len > 0 ? memchr(text.data, '?', text.len) : NULL;
+    char url_text[LOG_CUT_SIZE];
 
     instruments_webhook_refused(api->instruments, provider->name, reason);
     instruments_unauthorized(api->instruments, provider->secret);
-    log_warn("webhook refused", log_str("provider", provider->name), log_str("error", errors[reason]),
-             log_str("url", arena_copy(http_request_arena(request), text.data,
-                                       query ? (size_t)(query - text.data) : text.len)),
-             log_str("peer", http_request_peer(request)), log_str("request_id", http_request_id(request)));
+    if (query)
+        text.len = (size_t)(query - text.data);
+    if (log_limit_passes(LOG_OF_WEBHOOK, LOG_WARN))
+        log_warn("webhook refused", log_str("provider", provider->name), log_str("error", errors[reason]),
+                 log_str("url", log_cut(url_text, text)), log_str("peer", http_request_peer(request)),
+                 log_str("request_id", http_request_id(request)));
     http_respond_error(request, 403, errors[reason]);
 }
 
@@ -85,9 +89,10 @@ static void verify_refuse_call(struct api *api, struct http_request *request, co
                                const char *call_sid, enum webhook_refusal reason, const char *error)
 {
     instruments_webhook_refused(api->instruments, provider->name, reason);
-    log_warn("webhook refused", log_str("provider", provider->name), log_str("error", error),
-             log_str("call_sid", call_sid), log_str("peer", http_request_peer(request)),
-             log_str("request_id", http_request_id(request)));
+    if (log_limit_passes(LOG_OF_WEBHOOK, LOG_WARN))
+        log_warn("webhook refused", log_str("provider", provider->name), log_str("error", error),
+                 log_str("call_sid", call_sid), log_str("peer", http_request_peer(request)),
+                 log_str("request_id", http_request_id(request)));
     http_respond_error(request, 403, error);
 }
 

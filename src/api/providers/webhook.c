@@ -7,6 +7,7 @@
 #include "api/allocation.h"
 #include "api/providers/verify.h"
 #include "base/log.h"
+#include "base/log_limit.h"
 
 static void webhook_answer_failure(const struct allocation *allocation, int status, const char *error,
                                    const char *code)
@@ -23,9 +24,10 @@ static void webhook_refuse(const struct allocation *allocation, const char *erro
 {
     struct http_request *request = allocation->task.request;
 
-    log_warn("webhook refused", log_str("provider", allocation->webhook->name), log_str("error", error),
-             log_str("call_sid", allocation->call_sid), log_str("peer", http_request_peer(request)),
-             log_str("request_id", http_request_id(request)));
+    if (log_limit_passes(LOG_OF_WEBHOOK, LOG_WARN))
+        log_warn("webhook refused", log_str("provider", allocation->webhook->name), log_str("error", error),
+                 log_str("call_sid", allocation->call_sid), log_str("peer", http_request_peer(request)),
+                 log_str("request_id", http_request_id(request)));
     webhook_answer_failure(allocation, allocation->webhook->malformed_status, error, "bad_request");
 }
 

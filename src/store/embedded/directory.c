@@ -52,16 +52,39 @@ static int directory_flock(const struct directory *dir)
     return flock(dir->lock_fd, LOCK_EX | LOCK_NB);
 }
 
+/*
+ * The pid is for people only; the lock holds without it, on a full disk too. What is known by another name as
+ * well may be somebody's file that was linked here to have it overwritten.
+ */
+static void directory_write_pid(const struct directory *dir)
+{
+    char text[32];
+    int len = snprintf(text, sizeof(text), "%ld\n", (long)getpid());
+    struct stat st;
+
+    if (fstat(dir->lock_fd, &st) < 0 || st.st_nlink != 1)
+        return;
+    if (ftruncate(dir->lock_fd, 0) == 0 && pwrite(dir->lock_fd, text, (size_t)len, 0) < len)
+        (void)!ftruncate(dir->lock_fd, 0);
+}
+
 static int directory_lock(struct directory *dir, char *error, size_t error_size)
 {
     char text[32] = "";
     ssize_t len;
     int err;
 
-    dir->lock_fd = openat(dir->fd, "lock", O_RDWR | O_CREAT | O_CLOEXEC, 0600);
+    dir->lock_fd = directory_open_file(dir, "lock", O_RDWR | O_CREAT);
     if (dir->lock_fd < 0) {
-        err = errno;
-        snprintf(error, error_size, "cannot write in the data directory %s: %s", dir->path, strerror(err));
+        err = -dir->lock_fd;
+        if (err == ENXIO)
+            snprintf(
+                error, error_size,
+                "lock in the data directory %s is not a regular file; look who put it there, and remove it",
+                dir->path);
+        else
+            snprintf(error, error_size, "cannot write in the data directory %s: %s", dir->path,
+                     strerror(err));
         return -err;
     }
     if (directory_flock(dir) < 0) {
@@ -78,10 +101,7 @@ static int directory_lock(struct directory *dir, char *error, size_t error_size)
             snprintf(error, error_size, "cannot lock the data directory %s: %s", dir->path, strerror(err));
         return -err;
     }
-    /* The pid is for people only; the lock holds without it, on a full disk too. */
-    len = snprintf(text, sizeof(text), "%ld\n", (long)getpid());
-    if (ftruncate(dir->lock_fd, 0) == 0 && pwrite(dir->lock_fd, text, (size_t)len, 0) < len)
-        (void)!ftruncate(dir->lock_fd, 0);
+    directory_write_pid(dir);
     return 0;
 }
 
@@ -207,13 +227,13 @@ int directory_list(const struct directory *dir, enum file_kind kind, uint64_t **
 
 int directory_open_file(const struct directory *dir, const char *name, int flags)
 {
-    /* Opening a FIFO would wait for its other end. */
-    int fd = openat(dir->fd, name, flags | O_CLOEXEC | O_NONBLOCK, 0600);
+    /* Opening a FIFO would wait for its other end; a symbolic link would lead to somebody else's file. */
+    int fd = openat(dir->fd, name, flags | O_CLOEXEC | O_NONBLOCK | O_NOFOLLOW, 0600);
     struct stat st;
     int r = 0;
 
     if (fd < 0)
-        return -errno;
+        return errno == ELOOP ? -ENXIO : -errno;
     if (fstat(fd, &st) < 0)
         r = -errno;
     else if (!S_ISREG(st.st_mode))
@@ -223,6 +243,15 @@ int directory_open_file(const struct directory *dir, const char *name, int flags
         return r;
     }
     return fd;
+}
+
+bool directory_is_exposed(const struct directory *dir)
+{
+    struct stat st;
+
+    if (fstat(dir->fd, &st) < 0)
+        return false;
+    return (st.st_mode & S_IWOTH) || (st.st_uid != geteuid() && st.st_uid != 0);
 }
 
 bool directory_is_removed(const struct directory *dir)

@@ -42,7 +42,16 @@ int directory_list(const struct directory *dir, enum file_kind kind, uint64_t **
 /* Was it removed since it was opened? Then what is written in it is gone with this process. */
 bool directory_is_removed(const struct directory *dir);
 
-/* A file descriptor or a negative errno. -ENXIO: there is something else than a file under that name. */
+/*
+ * Can any user of this machine, or an owner that is neither this process's user nor root, put files into it?
+ * The group may: that is how Kubernetes hands out volumes (fsGroup).
+ */
+bool directory_is_exposed(const struct directory *dir);
+
+/*
+ * A file descriptor or a negative errno. -ENXIO: there is something else than a file under that name, such as
+ * a symbolic link, which is never followed.
+ */
 int directory_open_file(const struct directory *dir, const char *name, int flags) MUST_CHECK;
 
 /* Makes the names durable. 0 or a negative errno. */

@@ -151,9 +151,14 @@ static void opening_compare_tiers(struct embedded *embedded, const char *tier_co
     arena_release(&arena);
 }
 
-/* What an operator may want to know about how the last run ended. */
+/* What an operator may want to know about the directory, and about how the last run ended. */
 static void opening_tell(const struct embedded *embedded, const struct loaded *loaded)
 {
+    if (directory_is_exposed(&embedded->dir))
+        log_warn(
+            "others can write in the data directory: they can remove and replace the calls stored there; "
+            "make it the router's own, with mode 0700",
+            log_str("directory", embedded->dir.path));
     if (!loaded->is_empty && (!loaded->was_closed || loaded->cut_bytes))
         log_info("the last run did not end cleanly", log_str("directory", embedded->dir.path));
     if (loaded->cut_bytes)

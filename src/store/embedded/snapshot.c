@@ -112,7 +112,9 @@ static int snapshot_create(const struct directory *dir, uint64_t index)
     char tmp_name[DIRECTORY_NAME_MAX];
 
     directory_tmp_name(tmp_name, FILE_SNAPSHOT, index);
-    return directory_open_file(dir, tmp_name, O_WRONLY | O_CREAT | O_TRUNC);
+    /* Always a new file: what is there is left from before, or was put there by somebody else. */
+    unlinkat(dir->fd, tmp_name, 0);
+    return directory_open_file(dir, tmp_name, O_WRONLY | O_CREAT | O_EXCL);
 }
 
 int snapshot_write(const struct directory *dir, const struct disk *disk, const struct file_header *header,

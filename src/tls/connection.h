@@ -12,6 +12,7 @@
 #include <netinet/in.h>
 
 #include "tls/server.h"
+#include "tls/work.h"
 
 enum tls_state {
     TLS_HANDSHAKING,
@@ -32,9 +33,12 @@ struct tls_connection {
     enum tls_state state;
     struct list link;        /* of its state */
     struct list ending_link; /* see tls_server.ending */
+    struct list turn_link;   /* see tls_server.again and tls_server.ready */
     uint64_t deadline_ms; /* uv_now, as all times here; of the handshake, and of what is unsent at the end */
     uint64_t moved_ms;    /* when the client last took something */
     SSL *ssl;             /* NULL until the client has sent something */
+    struct tls_work work;
+    uint64_t dataless_counted; /* of work.dataless, what the metric has */
 
     uv_poll_t outer;
     uv_poll_t inner;
@@ -53,6 +57,7 @@ struct tls_connection {
     bool inner_is_shut;  /* was told that the client sends nothing more */
     bool client_is_shut; /* likewise */
     bool inner_is_gone;  /* it has closed; what it has sent may still be there */
+    bool has_more;       /* its share of this turn was used up, and no poll may say that there is more */
     char peer[INET6_ADDRSTRLEN];
 };
 
@@ -66,5 +71,14 @@ void tls_connection_close(struct tls_connection *connection);
 
 /* Is still in its handshake: gives it up. */
 void tls_connection_give_up(struct tls_connection *connection, enum handshake_end end);
+
+/* Its turn has come: goes on with what it had not finished. */
+void tls_connection_go_on(struct tls_connection *connection);
+
+/* For the handshake. Waits for `events` of the client's socket, 0 for none; false: it cannot be polled. */
+bool tls_connection_wait(struct tls_connection *connection, int events) MUST_CHECK;
+
+/* The handshake is done: gives the clear text end away, and moves what is here already. */
+void tls_connection_opened(struct tls_connection *connection);
 
 #endif

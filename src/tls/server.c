@@ -9,12 +9,14 @@
 #include "base/log.h"
 #include "tls/connection.h"
 #include "tls/context.h"
+#include "tls/handshake.h"
 
 enum {
     SERVER_BACKLOG = 4096,
     SERVER_ACCEPTS_MAX = 64, /* in one turn of the loop */
     SERVER_TICK_MIN_MS = 10,
     SERVER_TICK_MAX_MS = 250,
+    SERVER_HANDSHAKES_TURN_MAX = 1, /* steps in one turn of the loop; each may take a millisecond */
     SERVER_LOG_MS = 1000,
     SERVER_HANDSHAKES_SHARE = 8, /* of the descriptors, for those of whom nothing is known yet */
 };
@@ -36,13 +38,24 @@ static int server_count_in(struct tls_server *server, struct metrics *metrics)
         metrics_family(metrics, METRICS_GAUGE, "smart_router_tls_certificate_expiry_timestamp_seconds",
                        "Until when the certificate in use is valid.", NULL, 0, NULL, 0);
 
-    if (!handshakes || !connections || !not_after)
+    struct metrics_family *dataless = metrics_family(
+        metrics, METRICS_COUNTER, "smart_router_tls_dataless_records_total",
+        "TLS records without data that clients sent behind their handshake.", NULL, 0, NULL, 0);
+    struct metrics_family *cut = metrics_family(
+        metrics, METRICS_COUNTER, "smart_router_tls_cut_total",
+        "TLS connections cut because their client sent too many records without data.", NULL, 0, NULL, 0);
+
+    if (!handshakes || !connections || !not_after || !dataless || !cut)
         return -ENOMEM;
     for (unsigned i = 0; i < HANDSHAKE_ENDS; i++)
         server->handshakes[i] = metrics_series(handshakes, &names[i]);
     server->connections = metrics_series(connections, NULL);
     server->not_after = metrics_series(not_after, NULL);
+    server->dataless = metrics_series(dataless, NULL);
+    server->cut = metrics_series(cut, NULL);
     metrics_set(server->connections, 0);
+    metrics_set(server->dataless, 0);
+    metrics_set(server->cut, 0);
     return 0;
 }
 
@@ -78,6 +91,8 @@ int tls_server_new(uv_loop_t *loop, const struct tls_settings *settings, struct 
     list_init(&server->handshaking);
     list_init(&server->open);
     list_init(&server->ending);
+    list_init(&server->again);
+    list_init(&server->ready);
     err = server_count_in(server, metrics);
     if (err == 0)
         err = tls_context_new(settings->certificate_file, settings->key_file, &server->context, ret_notes,
@@ -89,8 +104,11 @@ int tls_server_new(uv_loop_t *loop, const struct tls_settings *settings, struct 
     metrics_set(server->not_after, (double)ret_notes->not_after_s);
     err = uv_timer_init(loop, &server->timer);
     assert(err == 0); /* it never fails */
+    err = uv_idle_init(loop, &server->turn);
+    assert(err == 0); /* likewise */
     server->timer.data = server;
-    server->objects = 1;
+    server->turn.data = server;
+    server->objects = 2;
     *ret_server = server;
     return 0;
 }
@@ -162,6 +180,59 @@ void tls_server_tick_on(struct tls_server *server)
 {
     if (!uv_is_active((uv_handle_t *)&server->timer) && !server->is_closing)
         (void)uv_timer_start(&server->timer, server_tick, server->tick_ms, server->tick_ms);
+}
+
+/* One connection after the other gets its share; then the loop polls, and everybody else comes. */
+static void server_turn(uv_idle_t *idle)
+{
+    struct tls_server *server = idle->data;
+    struct list now;
+
+    for (unsigned i = 0; i < SERVER_HANDSHAKES_TURN_MAX && !list_is_empty(&server->ready); i++)
+        tls_handshake_go_on(LIST_ENTRY(server->ready.next, struct tls_connection, turn_link));
+    /* Connections that get in line meanwhile wait for the next turn. */
+    list_init(&now);
+    while (!list_is_empty(&server->again)) {
+        struct list *link = server->again.next;
+
+        list_remove(link);
+        list_append(&now, link);
+    }
+    while (!list_is_empty(&now))
+        tls_connection_go_on(LIST_ENTRY(now.next, struct tls_connection, turn_link));
+    if (list_is_empty(&server->again) && list_is_empty(&server->ready))
+        (void)uv_idle_stop(idle);
+}
+
+static void server_turn_on(struct tls_server *server)
+{
+    if (!uv_is_active((uv_handle_t *)&server->turn) && !server->is_closing)
+        (void)uv_idle_start(&server->turn, server_turn);
+}
+
+void tls_server_again(struct tls_server *server, struct list *link)
+{
+    assert(list_is_empty(link));
+    list_append(&server->again, link);
+    server_turn_on(server);
+}
+
+void tls_server_ready(struct tls_server *server, struct list *link)
+{
+    assert(list_is_empty(link));
+    list_append(&server->ready, link);
+    server_turn_on(server);
+}
+
+void tls_server_log_cut(struct tls_server *server, const char *peer)
+{
+    size_t count;
+
+    metrics_add(server->cut, 1);
+    if (complaint_is_due(&server->cuts, 1, uv_now(server->loop), SERVER_LOG_MS, &count))
+        log_warn("TLS connections cut: their clients sent records without data, which keeps the router busy; "
+                 "block them in front of the router if this goes on",
+                 log_str("peer", peer), log_num("connections", (int64_t)count));
 }
 
 /* At most once in a while, with how many there were since. */
@@ -370,4 +441,5 @@ void tls_server_close(struct tls_server *server, void (*closed)(void *arg), void
         tls_connection_close(LIST_ENTRY(link, struct tls_connection, link));
     }
     uv_close((uv_handle_t *)&server->timer, server_handle_closed);
+    uv_close((uv_handle_t *)&server->turn, server_handle_closed);
 }

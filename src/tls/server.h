@@ -6,6 +6,7 @@
 
 #include <openssl/ssl.h>
 
+#include "base/complaint.h"
 #include "base/list.h"
 #include "tls/tls.h"
 
@@ -32,6 +33,7 @@ struct tls_server {
     int fd; /* that listens; -1: none */
     uv_poll_t listener;
     uv_timer_t timer; /* runs while somebody has a deadline */
+    uv_idle_t turn;   /* runs while somebody is in line: in each turn of the loop, before it polls */
     uint64_t tick_ms;
     uint16_t port;
     bool is_accepting;
@@ -40,10 +42,13 @@ struct tls_server {
     uint64_t accept_logged_ms;
     uint64_t refusal_logged_ms;
     uint64_t refused_unlogged;
+    struct complaint cuts;
 
     struct list handshaking; /* the oldest first; all have the same limit */
     struct list open;
     struct list ending; /* of those that are open: the clear text has ended, and not all is sent */
+    struct list again;  /* of those that are open: more to do than their share of the last turn */
+    struct list ready;  /* handshakes that could go on: a few in each turn */
     size_t handshaking_count;
     size_t handshakes_max;
     size_t open_count;
@@ -51,6 +56,8 @@ struct tls_server {
 
     struct metrics_series *handshakes[HANDSHAKE_ENDS];
     struct metrics_series *connections;
+    struct metrics_series *dataless;
+    struct metrics_series *cut;
     struct metrics_series *not_after;
 
     void (*closed)(void *arg);
@@ -66,6 +73,14 @@ void tls_server_count(struct tls_server *server, enum handshake_end end);
 
 /* A connection could not be had: says so, at most once in a while. */
 void tls_server_log_failure(struct tls_server *server, int err);
+
+/* A connection is cut because of its records without data: counts it, and says so at most once in a while. */
+void tls_server_log_cut(struct tls_server *server, const char *peer);
+
+/* For tls_connection.turn_link: the connection goes on in the next turn, or the handshake in one of the next.
+ */
+void tls_server_again(struct tls_server *server, struct list *link);
+void tls_server_ready(struct tls_server *server, struct list *link);
 
 /* A connection, or a handle of the server, is gone. May free the server. */
 void tls_server_lost_object(struct tls_server *server);

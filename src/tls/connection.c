@@ -9,6 +9,7 @@
 
 #include "base/log.h"
 #include "tls/handshake.h"
+#include "tls/wire.h"
 
 enum {
     KEEPALIVE_S = 30,
@@ -87,6 +88,7 @@ void tls_connection_close(struct tls_connection *connection)
     SSL_free(TAKE(connection->ssl));
     free(TAKE(connection->to_client.data));
     free(TAKE(connection->to_inner.data));
+    free(TAKE(connection->ahead.data));
     uv_close((uv_handle_t *)&connection->outer, connection_poll_closed);
     /* Both together: whoever has the other end of the pair may still look at the client's socket. */
     (void)close(connection->outer_fd);
@@ -120,8 +122,7 @@ static bool poll_for(uv_poll_t *poll, int events, int *current, uv_poll_cb ready
     return uv_poll_start(poll, events, ready) == 0;
 }
 
-/* Keeps what was not taken. */
-static bool piece_keep(struct tls_piece *piece, const char *data, size_t len)
+bool tls_piece_keep(struct tls_piece *piece, const char *data, size_t len)
 {
     assert(!piece->data);
     assert(len <= SERVER_PIECE);
@@ -135,7 +136,7 @@ static bool piece_keep(struct tls_piece *piece, const char *data, size_t len)
     return true;
 }
 
-static void piece_taken(struct tls_piece *piece, size_t taken)
+void tls_piece_taken(struct tls_piece *piece, size_t taken)
 {
     piece->at += taken;
     assert(piece->at <= piece->len);
@@ -198,7 +199,7 @@ static int connection_move_out(struct tls_connection *connection)
     if (piece->data) {
         if (client_send(connection, piece->data + piece->at, piece->len - piece->at, &taken))
             return -EPIPE;
-        piece_taken(piece, taken);
+        tls_piece_taken(piece, taken);
     }
     while (!piece->data && !connection->inner_ended) {
         ssize_t count;
@@ -219,7 +220,7 @@ static int connection_move_out(struct tls_connection *connection)
         }
         if (client_send(connection, scratch, (size_t)count, &taken))
             return -EPIPE;
-        if (taken < (size_t)count && !piece_keep(piece, scratch + taken, (size_t)count - taken))
+        if (taken < (size_t)count && !tls_piece_keep(piece, scratch + taken, (size_t)count - taken))
             return -ENOMEM;
         if (count < SERVER_PIECE && !connection->inner_is_gone)
             break; /* that was all; if not, the poll says so */
@@ -278,26 +279,23 @@ static int connection_move_in(struct tls_connection *connection)
     const char *scratch = connection->server->scratch;
 
     if (piece->data)
-        piece_taken(piece, inner_send(connection, piece->data + piece->at, piece->len - piece->at));
+        tls_piece_taken(piece, inner_send(connection, piece->data + piece->at, piece->len - piece->at));
     while (!piece->data && !connection->client_ended && !connection->inner_is_gone) {
         size_t count;
         size_t taken;
-        int rc;
+        int rc = client_receive(connection, &count);
 
-        if (tls_work_turn_is_over(&connection->work)) {
-            /* What OpenSSL has read ahead is in no socket any more: no poll would tell of it. */
-            connection->has_more = connection->has_more || SSL_has_pending(connection->ssl);
-            break;
-        }
-        rc = client_receive(connection, &count);
         if (rc < 0)
             return rc;
         if (rc == 0)
             break;
         taken = inner_send(connection, scratch, count);
-        if (taken < count && !piece_keep(piece, scratch + taken, count - taken))
+        if (taken < count && !tls_piece_keep(piece, scratch + taken, count - taken))
             return -ENOMEM;
     }
+    /* Whoever waits for the inner side comes here again when it takes something. */
+    connection->has_more = !piece->data && !connection->client_ended && !connection->inner_is_gone &&
+                           !connection->read_wants_write && tls_wire_has_more(connection);
     if (connection->client_ended && !piece->data && !connection->inner_is_shut) {
         connection->inner_is_shut = true;
         (void)shutdown(connection->inner_fd, SHUT_WR);
@@ -321,12 +319,19 @@ static void connection_set_ending(struct tls_connection *connection)
     tls_server_tick_on(server);
 }
 
+/* Has had its share of this turn, and goes on in one of the next without being asked. */
+static bool connection_is_in_line(const struct tls_connection *connection)
+{
+    return !list_is_empty(&connection->turn_link);
+}
+
 static bool connection_poll(struct tls_connection *connection)
 {
+    bool is_patient = connection_is_in_line(connection) && tls_work_is_owing(&connection->work);
     int outer = 0;
     int inner = 0;
 
-    if (!connection->to_inner.data && !connection->client_ended && !connection->inner_is_gone)
+    if (!connection->to_inner.data && !connection->client_ended && !connection->inner_is_gone && !is_patient)
         outer |= UV_READABLE;
     if (connection->is_blocked || connection->read_wants_write)
         outer |= UV_WRITABLE;
@@ -361,6 +366,18 @@ static int connection_move_both(struct tls_connection *connection)
     return connection_move_out(connection);
 }
 
+/*
+ * Goes on in the next turn. A connection that owes records with data waits in a line of its own, of which
+ * one goes on in each turn: a thousand clients that flood take no more of a turn than one.
+ */
+static void connection_get_in_line(struct tls_connection *connection)
+{
+    if (tls_work_is_owing(&connection->work))
+        tls_server_owing(connection->server, &connection->turn_link);
+    else
+        tls_server_again(connection->server, &connection->turn_link);
+}
+
 /* Moves what can be moved in this turn, and settles what is waited for next. */
 static void connection_move(struct tls_connection *connection)
 {
@@ -372,6 +389,8 @@ static void connection_move(struct tls_connection *connection)
         return;
     }
     connection_count_dataless(connection);
+    if (connection->has_more)
+        connection_get_in_line(connection);
     is_done = connection->client_is_shut && (connection->inner_is_gone || connection->inner_is_shut);
     if (is_done || !connection_poll(connection)) {
         tls_connection_close(connection);
@@ -379,20 +398,12 @@ static void connection_move(struct tls_connection *connection)
     }
     if (connection->inner_is_gone && !connection->client_is_shut)
         connection_set_ending(connection);
-    if (connection->has_more)
-        tls_server_again(connection->server, &connection->turn_link);
 }
 
 void tls_connection_go_on(struct tls_connection *connection)
 {
     assert(connection->state == TLS_OPEN);
     connection_move(connection);
-}
-
-/* Has had its share of this turn, and gets the next one without being asked. */
-static bool connection_is_in_line(const struct tls_connection *connection)
-{
-    return !list_is_empty(&connection->turn_link);
 }
 
 static void inner_ready(uv_poll_t *poll, int status, int events)
@@ -477,8 +488,15 @@ static void outer_ready(uv_poll_t *poll, int status, int events UNUSED)
         tls_connection_close(connection);
         return;
     }
-    if (!connection_is_in_line(connection))
+    if (connection_is_in_line(connection))
+        return;
+    if (!tls_work_is_owing(&connection->work)) {
         connection_move(connection);
+        return;
+    }
+    connection_get_in_line(connection);
+    if (!connection_poll(connection))
+        tls_connection_close(connection);
 }
 
 static void connection_set_options(const struct tls_connection *connection)

@@ -5,13 +5,11 @@
 #include <openssl/err.h>
 
 #include "base/log.h"
+#include "tls/wire.h"
 
-/*
- * OpenSSL tells of each record before it does anything about it. It cannot be told to stop; but it throws
- * away what comes behind the client's end, and returns. So the client has ended.
- */
+/* OpenSSL tells of each record before it does anything about it. */
 static void handshake_note_record(int is_ours, int version UNUSED, int content_type, const void *data,
-                                  size_t len, SSL *ssl, void *arg)
+                                  size_t len, SSL *ssl UNUSED, void *arg)
 {
     struct tls_connection *connection = arg;
     const unsigned char *bytes = data;
@@ -23,8 +21,6 @@ static void handshake_note_record(int is_ours, int version UNUSED, int content_t
         tls_work_record(&connection->work, bytes[0]);
     else if (content_type == SSL3_RT_INNER_CONTENT_TYPE)
         tls_work_inner(&connection->work, bytes[0]);
-    if (connection->work.is_cut)
-        SSL_set_shutdown(ssl, SSL_get_shutdown(ssl) | SSL_RECEIVED_SHUTDOWN);
 }
 
 /* A browser's or a script's mistake, and the one failure that can be explained to who made it. */
@@ -53,7 +49,7 @@ static void handshake_failed(struct tls_connection *connection, int error)
 static bool handshake_begin(struct tls_connection *connection)
 {
     connection->ssl = SSL_new(connection->server->context);
-    if (!connection->ssl || SSL_set_fd(connection->ssl, connection->outer_fd) != 1)
+    if (!connection->ssl || !tls_wire_attach(connection))
         return false;
     SSL_set_msg_callback(connection->ssl, handshake_note_record);
     SSL_set_msg_callback_arg(connection->ssl, connection);
@@ -84,10 +80,13 @@ void tls_handshake_go_on(struct tls_connection *connection)
         handshake_failed(connection, SSL_ERROR_SYSCALL);
         return;
     }
+    tls_work_begin_turn(&connection->work);
     rc = SSL_do_handshake(connection->ssl);
     error = rc == 1 ? SSL_ERROR_NONE : SSL_get_error(connection->ssl, rc);
     if (!connection->work.is_cut && (error == SSL_ERROR_WANT_READ || error == SSL_ERROR_WANT_WRITE)) {
-        if (!tls_connection_wait(connection, error == SSL_ERROR_WANT_READ ? UV_READABLE : UV_WRITABLE))
+        if (error == SSL_ERROR_WANT_READ && tls_wire_has_more(connection))
+            tls_server_ready(connection->server, &connection->turn_link);
+        else if (!tls_connection_wait(connection, error == SSL_ERROR_WANT_READ ? UV_READABLE : UV_WRITABLE))
             tls_connection_give_up(connection, HANDSHAKE_FAILED);
         return;
     }

@@ -10,6 +10,7 @@
 #include "tls/connection.h"
 #include "tls/context.h"
 #include "tls/handshake.h"
+#include "tls/wire.h"
 
 enum {
     SERVER_BACKLOG = 4096,
@@ -92,12 +93,15 @@ int tls_server_new(uv_loop_t *loop, const struct tls_settings *settings, struct 
     list_init(&server->open);
     list_init(&server->ending);
     list_init(&server->again);
+    list_init(&server->owing);
     list_init(&server->ready);
-    err = server_count_in(server, metrics);
+    server->wire_method = tls_wire_method_new();
+    err = server->wire_method ? server_count_in(server, metrics) : -ENOMEM;
     if (err == 0)
         err = tls_context_new(settings->certificate_file, settings->key_file, &server->context, ret_notes,
                               ret_problem);
     if (err < 0) {
+        BIO_meth_free(server->wire_method);
         free(server);
         return err;
     }
@@ -190,6 +194,8 @@ static void server_turn(uv_idle_t *idle)
 
     for (unsigned i = 0; i < SERVER_HANDSHAKES_TURN_MAX && !list_is_empty(&server->ready); i++)
         tls_handshake_go_on(LIST_ENTRY(server->ready.next, struct tls_connection, turn_link));
+    if (!list_is_empty(&server->owing))
+        tls_connection_go_on(LIST_ENTRY(server->owing.next, struct tls_connection, turn_link));
     /* Connections that get in line meanwhile wait for the next turn. */
     list_init(&now);
     while (!list_is_empty(&server->again)) {
@@ -200,7 +206,7 @@ static void server_turn(uv_idle_t *idle)
     }
     while (!list_is_empty(&now))
         tls_connection_go_on(LIST_ENTRY(now.next, struct tls_connection, turn_link));
-    if (list_is_empty(&server->again) && list_is_empty(&server->ready))
+    if (list_is_empty(&server->again) && list_is_empty(&server->owing) && list_is_empty(&server->ready))
         (void)uv_idle_stop(idle);
 }
 
@@ -214,6 +220,13 @@ void tls_server_again(struct tls_server *server, struct list *link)
 {
     assert(list_is_empty(link));
     list_append(&server->again, link);
+    server_turn_on(server);
+}
+
+void tls_server_owing(struct tls_server *server, struct list *link)
+{
+    assert(list_is_empty(link));
+    list_append(&server->owing, link);
     server_turn_on(server);
 }
 
@@ -425,6 +438,7 @@ void tls_server_lost_object(struct tls_server *server)
         return;
     assert(server->is_closing);
     SSL_CTX_free(server->context);
+    BIO_meth_free(server->wire_method);
     free(server);
     closed(arg);
 }

@@ -29,6 +29,7 @@ struct tls_server {
     uv_loop_t *loop;
     struct tls_settings settings;
     SSL_CTX *context;
+    BIO_METHOD *wire_method;
 
     int fd; /* that listens; -1: none */
     uv_poll_t listener;
@@ -47,6 +48,7 @@ struct tls_server {
     struct list handshaking; /* the oldest first; all have the same limit */
     struct list open;
     struct list ending; /* of those that are open: the clear text has ended, and not all is sent */
+    struct list owing;  /* likewise, and they owe data: see work.h; one in each turn */
     struct list again;  /* of those that are open: more to do than their share of the last turn */
     struct list ready;  /* handshakes that could go on: a few in each turn */
     size_t handshaking_count;
@@ -62,7 +64,8 @@ struct tls_server {
 
     void (*closed)(void *arg);
     void *closed_arg;
-    char scratch[SERVER_PIECE];
+    char scratch[SERVER_PIECE];      /* of clear text */
+    char wire_scratch[SERVER_PIECE]; /* of what OpenSSL reads meanwhile */
 };
 
 /* Keeps the timer going; for who has got a deadline. */
@@ -77,9 +80,10 @@ void tls_server_log_failure(struct tls_server *server, int err);
 /* A connection is cut because of its records without data: counts it, and says so at most once in a while. */
 void tls_server_log_cut(struct tls_server *server, const char *peer);
 
-/* For tls_connection.turn_link: the connection goes on in the next turn, or the handshake in one of the next.
+/* For tls_connection.turn_link: goes on in the next turn. The owing and the handshakes: in one of the next.
  */
 void tls_server_again(struct tls_server *server, struct list *link);
+void tls_server_owing(struct tls_server *server, struct list *link);
 void tls_server_ready(struct tls_server *server, struct list *link);
 
 /* A connection, or a handle of the server, is gone. May free the server. */

@@ -10,6 +10,7 @@ static void work_add_debt(struct tls_work *work)
     }
     work->debt++;
     work->dataless++;
+    work->turn_dataless++;
     assert(work->debt <= work->dataless);
 }
 
@@ -71,10 +72,17 @@ void tls_work_sent(struct tls_work *work, size_t len)
 void tls_work_begin_turn(struct tls_work *work)
 {
     work->turn_records = 0;
+    work->turn_dataless = 0;
     work->turn_bytes = 0;
+}
+
+bool tls_work_is_owing(const struct tls_work *work)
+{
+    return work->debt >= TLS_WORK_PATIENT_DEBT;
 }
 
 bool tls_work_turn_is_over(const struct tls_work *work)
 {
-    return work->turn_records >= TLS_WORK_TURN_RECORDS_MAX || work->turn_bytes >= TLS_WORK_TURN_BYTES_MAX;
+    return work->turn_records >= TLS_WORK_TURN_RECORDS_MAX ||
+           work->turn_dataless >= TLS_WORK_TURN_DATALESS_MAX || work->turn_bytes >= TLS_WORK_TURN_BYTES_MAX;
 }

@@ -5,15 +5,14 @@
  * records and the pieces of a handshake carry none. OpenSSL reads on over such records until data comes, so a
  * client that sends nothing else would keep the loop to itself. Two things bound it.
  *
- * 1. Records without data. Each one is a debt of 1, and each record with data, in either direction, pays
- * back 1. A connection whose debt would become larger than TLS_WORK_DEBT_MAX is cut, before that record is
- *    looked into. The debt is not a count for the connection's life: an honest client that changes its keys
- * now and then would reach any such limit in a stream that is long enough. Data does not clear the debt
- * either: then one byte would pay for 64 key updates, again and again. As it is, a client that means harm can
- * make at most half of its records dataless for ever, and a client that sends at least as many records with
- * data as without is never cut, however long it stays.
- * 2. A turn. One connection gets so many records and bytes in one turn of the loop. Then the others
- *    come first.
+ * Debt. Each record without data is a debt of 1, and each record with data, in either direction, pays back 1.
+ * A connection whose debt would become larger than TLS_WORK_DEBT_MAX is cut. The debt is not a count for the
+ * connection's life: an honest client that changes its keys now and then would reach any such limit in a
+ * stream that is long enough. Data does not clear the debt either: then one byte would pay for 64 key
+ * updates, again and again. As it is, a hostile client can make at most half of its records dataless for
+ * ever, and a client with at least as many records with data as without is never cut, however long it stays.
+ *
+ * Turns. One connection gets so many records and bytes in one turn of the loop. Then the others come first.
  *
  * No I/O, no clock, no OpenSSL: the numbers of the record types are those of TLS (RFC 8446, section 5.1).
  */
@@ -24,7 +23,10 @@
 
 enum {
     TLS_WORK_DEBT_MAX = 64, /* an honest handshake has at most 5 */
+    TLS_WORK_PATIENT_DEBT =
+        8, /* from here on the connection is owing, and waits for its turn behind others */
     TLS_WORK_TURN_RECORDS_MAX = 32,
+    TLS_WORK_TURN_DATALESS_MAX = 8, /* a key update costs several times what a record with data does */
     TLS_WORK_TURN_BYTES_MAX = 64 * 1024,
 };
 
@@ -35,6 +37,7 @@ struct tls_work {
     uint64_t dataless; /* records without data since the start; never decreases */
     uint32_t debt;     /* of them, those that no data has paid for */
     uint32_t turn_records;
+    uint32_t turn_dataless;
     uint32_t turn_bytes;
     bool is_undecided; /* the last record may carry data: nobody has seen any yet */
     bool is_cut;       /* the debt was too large; stays so */
@@ -55,6 +58,9 @@ void tls_work_sent(struct tls_work *work, size_t len);
 
 /* A turn begins. */
 void tls_work_begin_turn(struct tls_work *work);
+
+/* Does it owe more than a handshake and an honest key update leave behind? */
+bool tls_work_is_owing(const struct tls_work *work);
 
 /* Has it had its share of this turn? */
 bool tls_work_turn_is_over(const struct tls_work *work);

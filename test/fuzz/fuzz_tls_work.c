@@ -22,6 +22,7 @@ struct books {
     uint64_t dataless_row; /* since the last data */
     uint64_t turn_records;
     uint64_t turn_bytes;
+    uint64_t turn_began_at; /* records without data so far */
     bool is_undecided;
 };
 
@@ -103,6 +104,7 @@ static void do_event(struct tls_work *work, struct books *books, uint8_t event)
         tls_work_begin_turn(work);
         books->turn_records = 0;
         books->turn_bytes = 0;
+        books->turn_began_at = work->dataless;
         break;
     }
 }
@@ -118,8 +120,11 @@ static void check(const struct tls_work *work, const struct tls_work *before, co
     assert(work->dataless <= books->dataless && books->dataless <= work->dataless + 1);
     /* Who is cut did owe as much. */
     assert(!work->is_cut || work->dataless >= TLS_WORK_DEBT_MAX);
-    assert(tls_work_turn_is_over(work) == (books->turn_records >= TLS_WORK_TURN_RECORDS_MAX ||
-                                           books->turn_bytes >= TLS_WORK_TURN_BYTES_MAX));
+    assert(tls_work_is_owing(work) == (work->debt >= TLS_WORK_PATIENT_DEBT));
+    assert(tls_work_turn_is_over(work) ==
+           (work->dataless - books->turn_began_at >= TLS_WORK_TURN_DATALESS_MAX ||
+            books->turn_records >= TLS_WORK_TURN_RECORDS_MAX ||
+            books->turn_bytes >= TLS_WORK_TURN_BYTES_MAX));
 }
 
 /* One record without data, of a kind that the event decides. */

@@ -150,7 +150,7 @@ static void turn__is_over_after_so_many_records_of_any_kind(void **state UNUSED)
 
     for (unsigned i = 0; i < TLS_WORK_TURN_RECORDS_MAX; i++) {
         assert_false(tls_work_turn_is_over(&work));
-        if (i % 2)
+        if (i % 5)
             send_data(&work, 1);
         else
             update_keys(&work);
@@ -161,6 +161,35 @@ static void turn__is_over_after_so_many_records_of_any_kind(void **state UNUSED)
     for (unsigned i = 0; i < TLS_WORK_TURN_RECORDS_MAX; i++)
         tls_work_sent(&work, 1);
     assert_true(tls_work_turn_is_over(&work));
+}
+
+static void turn__is_over_after_fewer_records_without_data(void **state UNUSED)
+{
+    struct tls_work work = {0};
+
+    for (unsigned i = 0; i < TLS_WORK_TURN_DATALESS_MAX; i++) {
+        assert_false(tls_work_turn_is_over(&work));
+        send_data(&work, 1);
+        update_keys(&work);
+    }
+    assert_true(tls_work_turn_is_over(&work));
+    tls_work_begin_turn(&work);
+    assert_false(tls_work_turn_is_over(&work));
+}
+
+static void client__owes_until_data_has_come(void **state UNUSED)
+{
+    struct tls_work work = {0};
+
+    for (unsigned i = 0; i < TLS_WORK_PATIENT_DEBT; i++) {
+        assert_false(tls_work_is_owing(&work));
+        update_keys(&work);
+    }
+    assert_true(tls_work_is_owing(&work));
+    tls_work_begin_turn(&work);
+    assert_true(tls_work_is_owing(&work));
+    send_data(&work, 1);
+    assert_false(tls_work_is_owing(&work));
 }
 
 static void turn__is_over_after_so_many_bytes(void **state UNUSED)
@@ -188,6 +217,8 @@ int main(void)
         cmocka_unit_test(data__pays_for_one_record_and_not_for_all),
         cmocka_unit_test(data__is_not_paid_in_advance),
         cmocka_unit_test(turn__is_over_after_so_many_records_of_any_kind),
+        cmocka_unit_test(turn__is_over_after_fewer_records_without_data),
+        cmocka_unit_test(client__owes_until_data_has_come),
         cmocka_unit_test(turn__is_over_after_so_many_bytes),
     };
 

@@ -11,6 +11,7 @@
 
 #include <netinet/in.h>
 
+#include "tls/hello.h"
 #include "tls/server.h"
 #include "tls/work.h"
 
@@ -38,6 +39,7 @@ struct tls_connection {
     uint64_t moved_ms;    /* when the client last took something */
     SSL *ssl;             /* NULL until the client has sent something */
     struct tls_work work;
+    struct tls_hello hello;
     uint64_t dataless_counted; /* of work.dataless, what the metric has */
 
     uv_poll_t outer;
@@ -61,6 +63,7 @@ struct tls_connection {
     bool has_more;       /* its share of this turn was used up, and no poll may say that there is more */
     bool is_held_back;   /* OpenSSL was told that there is nothing to read, because of that share */
     bool wire_ended;     /* the client's socket was at its end */
+    bool is_too_long;    /* its hello is; see hello.h */
     char peer[INET6_ADDRSTRLEN];
 };
 

@@ -35,8 +35,12 @@ static void explain_clear_text(struct tls_connection *connection)
 static void handshake_failed(struct tls_connection *connection, int error)
 {
     unsigned long code = ERR_peek_error();
-    const char *reason = connection->work.is_cut ? "too many records" : ERR_reason_error_string(code);
+    const char *reason = ERR_reason_error_string(code);
 
+    if (connection->work.is_cut)
+        reason = "too many records";
+    else if (connection->is_too_long)
+        reason = "the hello is too long";
     if (error == SSL_ERROR_SSL && ERR_GET_REASON(code) == SSL_R_HTTP_REQUEST)
         explain_clear_text(connection);
     tls_server_count(connection->server, HANDSHAKE_FAILED);

@@ -31,9 +31,21 @@ static int wire_receive(BIO *bio, struct tls_connection *connection, char *to, i
     return (int)taken;
 }
 
+/* Is OpenSSL to see these bytes? */
+static bool wire_may_pass(struct tls_connection *connection, const char *data, int len)
+{
+    if (connection->state != TLS_HANDSHAKING || len <= 0)
+        return true;
+    if (tls_hello_changed(&connection->hello) && SSL_version(connection->ssl) == TLS1_2_VERSION)
+        return true; /* encrypted from here on */
+    connection->is_too_long = !tls_hello_feed(&connection->hello, data, (size_t)len);
+    return !connection->is_too_long;
+}
+
 static int wire_read(BIO *bio, char *to, int len)
 {
     struct tls_connection *connection = BIO_get_data(bio);
+    int count;
 
     assert(connection->magic == TLS_CONNECTION_MAGIC);
     BIO_clear_retry_flags(bio);
@@ -45,8 +57,10 @@ static int wire_read(BIO *bio, char *to, int len)
         return -1;
     }
     if (connection->ahead.data)
-        return wire_give(&connection->ahead, to, len);
-    return wire_receive(bio, connection, to, len);
+        count = wire_give(&connection->ahead, to, len);
+    else
+        count = wire_receive(bio, connection, to, len);
+    return wire_may_pass(connection, to, count) ? count : -1;
 }
 
 static int wire_write(BIO *bio, const char *data, int len)

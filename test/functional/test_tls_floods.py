@@ -182,3 +182,21 @@ def test_many_handshakes_at_once_are_all_done(router, certificate):
     for conn in waiting:
         conn.sock.close()
     wait_until(lambda: metric(router, "smart_router_tls_connections") == 0, "no TLS connection is open")
+
+
+def announce(router, length):
+    """A hello of which only the beginning comes."""
+    sock = socket.create_connection(("127.0.0.1", router.tls_port), timeout=60)
+    sock.sendall(b"\x16\x03\x01\x00\x09\x01" + struct.pack(">I", length)[1:] + b"hello")
+    return sock
+
+
+def test_a_hello_that_announces_too_much_gets_no_memory(start_router, certificate):
+    """OpenSSL would make room for all of it at once, and a thousand such clients would have 150 MB."""
+    router = start_router({**certificate.env, "HTTP_READ_TIMEOUT": "10m"})
+    with announce(router, 16 * 1024 + 1) as sock:
+        assert read_to_the_end(sock) == b""
+    wait_until(lambda: metric(router, 'smart_router_tls_handshakes_total{status="failed"}') == 1, "it has failed")
+    with announce(router, 16 * 1024), tls.connect(router.tls_port, certificate.context()) as good:
+        assert ask(good).startswith(b"HTTP/1.1 200 ")
+        assert metric(router, 'smart_router_tls_handshakes_total{status="failed"}') == 1

@@ -6,8 +6,12 @@
  * The target keeps its own books, which count what got through and do not know how the module counts. Then
  * the same input is taken for an honest client: as many records with data as without, in any order that never
  * owes more than a burst. That one is never cut.
+ *
+ * The same bytes are a client's handshake as well, for hello.h: where it stops does not depend on the cuts,
+ * and a hello that got through is not too long.
  */
 #include "fuzz.h"
+#include "tls/hello.h"
 #include "tls/work.h"
 
 enum {
@@ -172,6 +176,33 @@ static void check_honest(struct input input)
     }
 }
 
+/* How many bytes are let through one by one. */
+static size_t check_hello(struct tls_hello *hello, const char *data, size_t size)
+{
+    size_t at = 0;
+
+    while (at < size && tls_hello_feed(hello, data + at, 1)) {
+        assert(hello->message_type != 1 || hello->message_left <= TLS_HELLO_MAX);
+        assert(hello->record_left <= UINT16_MAX);
+        at++;
+    }
+    return at;
+}
+
+static void check_hellos(const uint8_t *data, size_t size)
+{
+    struct tls_hello one_by_one = {0}, in_two = {0};
+    size_t passed = check_hello(&one_by_one, (const char *)data, size);
+    size_t half = size ? data[0] % (passed + 1) : 0;
+
+    assert(tls_hello_feed(&in_two, (const char *)data, half));
+    assert(tls_hello_feed(&in_two, (const char *)data + half, passed - half));
+    if (passed < size)
+        assert(!tls_hello_feed(&in_two, (const char *)data + passed, size - passed));
+    else
+        assert(memcmp(&one_by_one, &in_two, sizeof(in_two)) == 0);
+}
+
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {
     struct input input = {data, size};
@@ -185,5 +216,6 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
         check(&work, &before, &books);
     }
     check_honest((struct input){data, size});
+    check_hellos(data, size);
     return 0;
 }

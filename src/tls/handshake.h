@@ -2,7 +2,7 @@
  * handshake.h - a connection until its handshake is done. Internal to the room.
  *
  * One step of a handshake may take a millisecond of the loop, which nobody can interrupt. So a client that
- * has sent something gets in line (tls_server.ready), and each turn of the loop takes a few steps: a thousand
+ * has sent something gets in line (tls_server.ready), and each turn of the loop takes one step: a thousand
  * clients that begin a handshake at once delay each other, and hardly those whose connections are open.
  */
 #ifndef TLS_HANDSHAKE_H

@@ -17,7 +17,6 @@ enum {
     SERVER_ACCEPTS_MAX = 64, /* in one turn of the loop */
     SERVER_TICK_MIN_MS = 10,
     SERVER_TICK_MAX_MS = 250,
-    SERVER_HANDSHAKES_TURN_MAX = 1, /* steps in one turn of the loop; each may take a millisecond */
     SERVER_LOG_MS = 1000,
     SERVER_HANDSHAKES_SHARE = 8, /* of the descriptors, for those of whom nothing is known yet */
 };
@@ -186,16 +185,26 @@ void tls_server_tick_on(struct tls_server *server)
         (void)uv_timer_start(&server->timer, server_tick, server->tick_ms, server->tick_ms);
 }
 
+/* One of what costs most, handshakes and connections that owe, in turns if there are both. */
+static void server_do_costly(struct tls_server *server)
+{
+    bool is_owing =
+        !list_is_empty(&server->owing) && (list_is_empty(&server->ready) || !server->owing_had_turn);
+
+    server->owing_had_turn = is_owing;
+    if (is_owing)
+        tls_connection_go_on(LIST_ENTRY(server->owing.next, struct tls_connection, turn_link));
+    else if (!list_is_empty(&server->ready))
+        tls_handshake_go_on(LIST_ENTRY(server->ready.next, struct tls_connection, turn_link));
+}
+
 /* One connection after the other gets its share; then the loop polls, and everybody else comes. */
 static void server_turn(uv_idle_t *idle)
 {
     struct tls_server *server = idle->data;
     struct list now;
 
-    for (unsigned i = 0; i < SERVER_HANDSHAKES_TURN_MAX && !list_is_empty(&server->ready); i++)
-        tls_handshake_go_on(LIST_ENTRY(server->ready.next, struct tls_connection, turn_link));
-    if (!list_is_empty(&server->owing))
-        tls_connection_go_on(LIST_ENTRY(server->owing.next, struct tls_connection, turn_link));
+    server_do_costly(server);
     /* Connections that get in line meanwhile wait for the next turn. */
     list_init(&now);
     while (!list_is_empty(&server->again)) {

@@ -40,6 +40,7 @@ struct tls_server {
     bool is_accepting;
     bool is_accept_paused; /* there are no descriptors; the timer tries again */
     bool is_closing;
+    bool owing_had_turn; /* then it is the handshakes' turn */
     uint64_t accept_logged_ms;
     uint64_t refusal_logged_ms;
     uint64_t refused_unlogged;
@@ -50,7 +51,7 @@ struct tls_server {
     struct list ending; /* of those that are open: the clear text has ended, and not all is sent */
     struct list owing;  /* likewise, and they owe data: see work.h; one in each turn */
     struct list again;  /* of those that are open: more to do than their share of the last turn */
-    struct list ready;  /* handshakes that could go on: a few in each turn */
+    struct list ready;  /* handshakes that could go on: one in each turn */
     size_t handshaking_count;
     size_t handshakes_max;
     size_t open_count;

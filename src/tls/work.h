@@ -26,7 +26,7 @@ enum {
     TLS_WORK_PATIENT_DEBT =
         8, /* from here on the connection is owing, and waits for its turn behind others */
     TLS_WORK_TURN_RECORDS_MAX = 32,
-    TLS_WORK_TURN_DATALESS_MAX = 8, /* a key update costs several times what a record with data does */
+    TLS_WORK_TURN_DATALESS_MAX = 4, /* a key update costs several times what a record with data does */
     TLS_WORK_TURN_BYTES_MAX = 64 * 1024,
 };
 

@@ -150,7 +150,7 @@ static void turn__is_over_after_so_many_records_of_any_kind(void **state UNUSED)
 
     for (unsigned i = 0; i < TLS_WORK_TURN_RECORDS_MAX; i++) {
         assert_false(tls_work_turn_is_over(&work));
-        if (i % 5)
+        if (i % 12)
             send_data(&work, 1);
         else
             update_keys(&work);

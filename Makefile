@@ -68,11 +68,13 @@ bench-gateway: ## 1,000 calls at once directly, through nginx and through the ro
 	@ninja -C build tools/agent-sim tools/provider-sim
 	@$(PYTHON) bench/gateway.py
 
-bench-slow: ## 10,000 slow connections for two minutes, beside 64 clients; a flood; 10,000 idle ones; writes build/bench-slow.json
+bench-slow: ## 10,000 slow connections for two minutes, beside 64 clients; 10,000 idle ones; floods, of TLS too; writes build/bench-slow.json and more
 	@scripts/deps build bench
 	@$(MAKE) --no-print-directory all
+	@ninja -C build test/tls-flood
 	@$(PYTHON) bench/slow_clients.py
 	@$(PYTHON) bench/idle_clients.py
+	@$(PYTHON) bench/tls_floods.py
 
 bench-kube: ## 5,000 pods of a real Kubernetes: first sync, memory, an idle minute; writes build/bench-kubernetes.json
 	@scripts/deps build test bench

@@ -8,6 +8,8 @@
 #include <openssl/err.h>
 
 #include "base/log.h"
+#include "tls/handshake.h"
+#include "tls/wire.h"
 
 enum {
     KEEPALIVE_S = 30,
@@ -63,15 +65,30 @@ static void connection_poll_closed(uv_handle_t *handle)
     tls_server_lost_object(server);
 }
 
+static void connection_count_dataless(struct tls_connection *connection)
+{
+    uint64_t more = connection->work.dataless - connection->dataless_counted;
+
+    if (more == 0)
+        return;
+    connection->dataless_counted += more;
+    metrics_add(connection->server->dataless, (double)more);
+}
+
 void tls_connection_close(struct tls_connection *connection)
 {
     if (connection->state == TLS_CLOSED)
         return;
+    connection_count_dataless(connection);
+    if (connection->work.is_cut)
+        tls_server_log_cut(connection->server, connection->peer);
     connection_place(connection, TLS_CLOSED);
     list_remove(&connection->ending_link);
+    list_remove(&connection->turn_link);
     SSL_free(TAKE(connection->ssl));
     free(TAKE(connection->to_client.data));
     free(TAKE(connection->to_inner.data));
+    free(TAKE(connection->ahead.data));
     uv_close((uv_handle_t *)&connection->outer, connection_poll_closed);
     /* Both together: whoever has the other end of the pair may still look at the client's socket. */
     (void)close(connection->outer_fd);
@@ -105,8 +122,7 @@ static bool poll_for(uv_poll_t *poll, int events, int *current, uv_poll_cb ready
     return uv_poll_start(poll, events, ready) == 0;
 }
 
-/* Keeps what was not taken. */
-static bool piece_keep(struct tls_piece *piece, const char *data, size_t len)
+bool tls_piece_keep(struct tls_piece *piece, const char *data, size_t len)
 {
     assert(!piece->data);
     assert(len <= SERVER_PIECE);
@@ -120,7 +136,7 @@ static bool piece_keep(struct tls_piece *piece, const char *data, size_t len)
     return true;
 }
 
-static void piece_taken(struct tls_piece *piece, size_t taken)
+void tls_piece_taken(struct tls_piece *piece, size_t taken)
 {
     piece->at += taken;
     assert(piece->at <= piece->len);
@@ -141,6 +157,7 @@ static int client_send(struct tls_connection *connection, const char *data, size
         count = SSL_write(connection->ssl, data + at, (int)(len - at));
         if (count > 0) {
             at += (size_t)count;
+            tls_work_sent(&connection->work, (size_t)count);
             connection->moved_ms = uv_now(connection->server->loop);
             continue;
         }
@@ -182,10 +199,17 @@ static int connection_move_out(struct tls_connection *connection)
     if (piece->data) {
         if (client_send(connection, piece->data + piece->at, piece->len - piece->at, &taken))
             return -EPIPE;
-        piece_taken(piece, taken);
+        tls_piece_taken(piece, taken);
     }
     while (!piece->data && !connection->inner_ended) {
-        ssize_t count = recv(connection->inner_fd, scratch, SERVER_PIECE, MSG_DONTWAIT);
+        ssize_t count;
+
+        if (tls_work_turn_is_over(&connection->work)) {
+            /* Once it has closed it is not polled any more. */
+            connection->has_more = connection->has_more || connection->inner_is_gone;
+            break;
+        }
+        count = recv(connection->inner_fd, scratch, SERVER_PIECE, MSG_DONTWAIT);
 
         if (count < 0 && (errno == EAGAIN || errno == EINTR))
             break;
@@ -196,7 +220,7 @@ static int connection_move_out(struct tls_connection *connection)
         }
         if (client_send(connection, scratch, (size_t)count, &taken))
             return -EPIPE;
-        if (taken < (size_t)count && !piece_keep(piece, scratch + taken, (size_t)count - taken))
+        if (taken < (size_t)count && !tls_piece_keep(piece, scratch + taken, (size_t)count - taken))
             return -ENOMEM;
         if (count < SERVER_PIECE && !connection->inner_is_gone)
             break; /* that was all; if not, the poll says so */
@@ -214,7 +238,10 @@ static int client_receive(struct tls_connection *connection, size_t *ret_count)
     ERR_clear_error();
     connection->read_wants_write = false;
     count = SSL_read(connection->ssl, connection->server->scratch, SERVER_PIECE);
+    if (connection->work.is_cut)
+        return -EPROTO;
     if (count > 0) {
+        tls_work_received(&connection->work, (size_t)count);
         *ret_count = (size_t)count;
         return 1;
     }
@@ -252,7 +279,7 @@ static int connection_move_in(struct tls_connection *connection)
     const char *scratch = connection->server->scratch;
 
     if (piece->data)
-        piece_taken(piece, inner_send(connection, piece->data + piece->at, piece->len - piece->at));
+        tls_piece_taken(piece, inner_send(connection, piece->data + piece->at, piece->len - piece->at));
     while (!piece->data && !connection->client_ended && !connection->inner_is_gone) {
         size_t count;
         size_t taken;
@@ -263,9 +290,12 @@ static int connection_move_in(struct tls_connection *connection)
         if (rc == 0)
             break;
         taken = inner_send(connection, scratch, count);
-        if (taken < count && !piece_keep(piece, scratch + taken, count - taken))
+        if (taken < count && !tls_piece_keep(piece, scratch + taken, count - taken))
             return -ENOMEM;
     }
+    /* Whoever waits for the inner side comes here again when it takes something. */
+    connection->has_more = !piece->data && !connection->client_ended && !connection->inner_is_gone &&
+                           !connection->read_wants_write && tls_wire_has_more(connection);
     if (connection->client_ended && !piece->data && !connection->inner_is_shut) {
         connection->inner_is_shut = true;
         (void)shutdown(connection->inner_fd, SHUT_WR);
@@ -289,12 +319,19 @@ static void connection_set_ending(struct tls_connection *connection)
     tls_server_tick_on(server);
 }
 
+/* Has had its share of this turn, and goes on in one of the next without being asked. */
+static bool connection_is_in_line(const struct tls_connection *connection)
+{
+    return !list_is_empty(&connection->turn_link);
+}
+
 static bool connection_poll(struct tls_connection *connection)
 {
+    bool is_patient = connection_is_in_line(connection) && tls_work_is_owing(&connection->work);
     int outer = 0;
     int inner = 0;
 
-    if (!connection->to_inner.data && !connection->client_ended && !connection->inner_is_gone)
+    if (!connection->to_inner.data && !connection->client_ended && !connection->inner_is_gone && !is_patient)
         outer |= UV_READABLE;
     if (connection->is_blocked || connection->read_wants_write)
         outer |= UV_WRITABLE;
@@ -314,16 +351,46 @@ static bool connection_poll(struct tls_connection *connection)
            poll_for(&connection->inner, inner, &connection->inner_events, inner_ready);
 }
 
-/* Moves what can be moved, and settles what is waited for next. */
+/* A share of the turn for each direction: a client that sends without end still gets its answers. */
+static int connection_move_both(struct tls_connection *connection)
+{
+    int rc;
+
+    connection->has_more = false;
+    tls_work_begin_turn(&connection->work);
+    /* In this order: what is found out on the way in decides what is to be done on the way out. */
+    rc = connection_move_in(connection);
+    if (rc < 0)
+        return rc;
+    tls_work_begin_turn(&connection->work);
+    return connection_move_out(connection);
+}
+
+/*
+ * Goes on in the next turn. A connection that owes records with data waits in a line of its own, of which
+ * one goes on in each turn: a thousand clients that flood take no more of a turn than one.
+ */
+static void connection_get_in_line(struct tls_connection *connection)
+{
+    if (tls_work_is_owing(&connection->work))
+        tls_server_owing(connection->server, &connection->turn_link);
+    else
+        tls_server_again(connection->server, &connection->turn_link);
+}
+
+/* Moves what can be moved in this turn, and settles what is waited for next. */
 static void connection_move(struct tls_connection *connection)
 {
     bool is_done;
 
-    /* In this order: what is found out on the way in decides what is to be done on the way out. */
-    if (connection_move_in(connection) < 0 || connection_move_out(connection) < 0) {
+    list_remove(&connection->turn_link);
+    if (connection_move_both(connection) < 0) {
         tls_connection_close(connection);
         return;
     }
+    connection_count_dataless(connection);
+    if (connection->has_more)
+        connection_get_in_line(connection);
     is_done = connection->client_is_shut && (connection->inner_is_gone || connection->inner_is_shut);
     if (is_done || !connection_poll(connection)) {
         tls_connection_close(connection);
@@ -331,6 +398,12 @@ static void connection_move(struct tls_connection *connection)
     }
     if (connection->inner_is_gone && !connection->client_is_shut)
         connection_set_ending(connection);
+}
+
+void tls_connection_go_on(struct tls_connection *connection)
+{
+    assert(connection->state == TLS_OPEN);
+    connection_move(connection);
 }
 
 static void inner_ready(uv_poll_t *poll, int status, int events)
@@ -342,7 +415,8 @@ static void inner_ready(uv_poll_t *poll, int status, int events)
         connection->inner_events = 0; /* libuv has stopped: it has closed and left something unread */
     if (status < 0 || (events & UV_PRIORITIZED))
         connection->inner_is_gone = true;
-    connection_move(connection);
+    if (!connection_is_in_line(connection) || connection->inner_is_gone)
+        connection_move(connection);
 }
 
 /* Behind the handshake: makes the pair, and gives one end of it away. */
@@ -376,66 +450,24 @@ static int connection_open(struct tls_connection *connection)
     return 0;
 }
 
-/* A browser's or a script's mistake, and the one failure that can be explained to who made it. */
-static void explain_clear_text(struct tls_connection *connection)
+void tls_connection_opened(struct tls_connection *connection)
 {
-    static const char answer[] = "HTTP/1.1 400 Bad Request\r\nContent-Type: text/plain\r\n"
-                                 "Content-Length: 23\r\nConnection: close\r\n\r\nThis port speaks TLS.\r\n";
+    int err;
 
-    (void)send(connection->outer_fd, answer, sizeof(answer) - 1, MSG_NOSIGNAL | MSG_DONTWAIT);
-}
-
-static void connection_handshake_failed(struct tls_connection *connection, int error)
-{
-    unsigned long code = ERR_peek_error();
-    const char *reason = ERR_reason_error_string(code);
-
-    if (error == SSL_ERROR_SSL && ERR_GET_REASON(code) == SSL_R_HTTP_REQUEST)
-        explain_clear_text(connection);
-    tls_server_count(connection->server, HANDSHAKE_FAILED);
-    log_debug("a TLS handshake has failed", log_str("peer", connection->peer),
-              log_str("error", reason ? reason : "the client has gone"));
-    tls_connection_close(connection);
-}
-
-static void connection_handshake(struct tls_connection *connection)
-{
-    struct tls_server *server = connection->server;
-    int error;
-    int rc;
-
-    ERR_clear_error();
-    if (!connection->ssl) {
-        /* Not before now, because it is large, and who connects may never say anything. */
-        connection->ssl = SSL_new(server->context);
-        if (!connection->ssl || SSL_set_fd(connection->ssl, connection->outer_fd) != 1) {
-            connection_handshake_failed(connection, SSL_ERROR_SYSCALL);
-            return;
-        }
-        SSL_set_accept_state(connection->ssl);
-    }
-    rc = SSL_do_handshake(connection->ssl);
-    error = rc == 1 ? SSL_ERROR_NONE : SSL_get_error(connection->ssl, rc);
-    if (error == SSL_ERROR_WANT_READ || error == SSL_ERROR_WANT_WRITE) {
-        int events = error == SSL_ERROR_WANT_READ ? UV_READABLE : UV_WRITABLE;
-
-        if (!poll_for(&connection->outer, events, &connection->outer_events, outer_ready))
-            tls_connection_give_up(connection, HANDSHAKE_FAILED);
-        return;
-    }
-    if (error != SSL_ERROR_NONE) {
-        connection_handshake_failed(connection, error);
-        return;
-    }
-    tls_server_count(server, HANDSHAKE_OK);
-    rc = connection_open(connection);
-    if (rc < 0) {
-        tls_server_log_failure(server, rc);
+    connection->dataless_counted = connection->work.dataless; /* the handshake is counted elsewhere */
+    err = connection_open(connection);
+    if (err < 0) {
+        tls_server_log_failure(connection->server, err);
         tls_connection_close(connection);
         return;
     }
     /* What the client has sent behind its handshake may be here already, and then no poll would say so. */
     connection_move(connection);
+}
+
+bool tls_connection_wait(struct tls_connection *connection, int events)
+{
+    return poll_for(&connection->outer, events, &connection->outer_events, outer_ready);
 }
 
 static void outer_ready(uv_poll_t *poll, int status, int events UNUSED)
@@ -446,16 +478,25 @@ static void outer_ready(uv_poll_t *poll, int status, int events UNUSED)
     if (status < 0)
         connection->outer_events = 0;
     if (connection->state == TLS_HANDSHAKING) {
-        connection_handshake(connection);
+        tls_handshake_is_ready(connection);
         return;
     }
     if (status < 0) {
         /* The client has reset the connection; what it sent before still counts. */
+        tls_work_begin_turn(&connection->work);
         (void)connection_move_in(connection);
         tls_connection_close(connection);
         return;
     }
-    connection_move(connection);
+    if (connection_is_in_line(connection))
+        return;
+    if (!tls_work_is_owing(&connection->work)) {
+        connection_move(connection);
+        return;
+    }
+    connection_get_in_line(connection);
+    if (!connection_poll(connection))
+        tls_connection_close(connection);
 }
 
 static void connection_set_options(const struct tls_connection *connection)
@@ -487,6 +528,7 @@ int tls_connection_new(struct tls_server *server, int fd, const struct sockaddr 
     connection->inner_fd = -1;
     list_init(&connection->link);
     list_init(&connection->ending_link);
+    list_init(&connection->turn_link);
     err = uv_poll_init(server->loop, &connection->outer, fd);
     if (err < 0) {
         free(connection);
@@ -500,7 +542,7 @@ int tls_connection_new(struct tls_server *server, int fd, const struct sockaddr 
     connection->deadline_ms = uv_now(server->loop) + server->settings.handshake_timeout_ms;
     connection_place(connection, TLS_HANDSHAKING);
     tls_server_tick_on(server);
-    if (!poll_for(&connection->outer, UV_READABLE, &connection->outer_events, outer_ready))
+    if (!tls_connection_wait(connection, UV_READABLE))
         tls_connection_give_up(connection, HANDSHAKE_FAILED);
     return 0;
 }

@@ -11,7 +11,9 @@
 
 #include <netinet/in.h>
 
+#include "tls/hello.h"
 #include "tls/server.h"
+#include "tls/work.h"
 
 enum tls_state {
     TLS_HANDSHAKING,
@@ -32,9 +34,13 @@ struct tls_connection {
     enum tls_state state;
     struct list link;        /* of its state */
     struct list ending_link; /* see tls_server.ending */
+    struct list turn_link;   /* see tls_server.again, owing and ready */
     uint64_t deadline_ms; /* uv_now, as all times here; of the handshake, and of what is unsent at the end */
     uint64_t moved_ms;    /* when the client last took something */
     SSL *ssl;             /* NULL until the client has sent something */
+    struct tls_work work;
+    struct tls_hello hello;
+    uint64_t dataless_counted; /* of work.dataless, what the metric has */
 
     uv_poll_t outer;
     uv_poll_t inner;
@@ -46,13 +52,18 @@ struct tls_connection {
 
     struct tls_piece to_client;
     struct tls_piece to_inner;
-    bool read_wants_write; /* as OpenSSL says: it has something of its own to send before it can read on */
-    bool is_blocked;       /* the client takes no more at the moment */
-    bool client_ended;     /* sends nothing more */
+    struct tls_piece ahead; /* that the client has sent and OpenSSL has not asked for yet; see wire.h */
+    bool read_wants_write;  /* as OpenSSL says: it has something of its own to send before it can read on */
+    bool is_blocked;        /* the client takes no more at the moment */
+    bool client_ended;      /* sends nothing more */
     bool inner_ended;
     bool inner_is_shut;  /* was told that the client sends nothing more */
     bool client_is_shut; /* likewise */
     bool inner_is_gone;  /* it has closed; what it has sent may still be there */
+    bool has_more;       /* its share of this turn was used up, and no poll may say that there is more */
+    bool is_held_back;   /* OpenSSL was told that there is nothing to read, because of that share */
+    bool wire_ended;     /* the client's socket was at its end */
+    bool is_too_long;    /* its hello is; see hello.h */
     char peer[INET6_ADDRSTRLEN];
 };
 
@@ -66,5 +77,18 @@ void tls_connection_close(struct tls_connection *connection);
 
 /* Is still in its handshake: gives it up. */
 void tls_connection_give_up(struct tls_connection *connection, enum handshake_end end);
+
+/* Its turn has come: goes on with what it had not finished. */
+void tls_connection_go_on(struct tls_connection *connection);
+
+/* Keeps what was not taken, at most SERVER_PIECE bytes; false without memory. */
+bool tls_piece_keep(struct tls_piece *piece, const char *data, size_t len) MUST_CHECK;
+void tls_piece_taken(struct tls_piece *piece, size_t taken);
+
+/* For the handshake. Waits for `events` of the client's socket, 0 for none; false: it cannot be polled. */
+bool tls_connection_wait(struct tls_connection *connection, int events) MUST_CHECK;
+
+/* The handshake is done: gives the clear text end away, and moves what is here already. */
+void tls_connection_opened(struct tls_connection *connection);
 
 #endif

@@ -211,7 +211,8 @@ static bool configure(SSL_CTX *context)
     /* Most connections are quiet most of the time, and need no buffers meanwhile. */
     SSL_CTX_set_mode(context, SSL_MODE_RELEASE_BUFFERS | SSL_MODE_ENABLE_PARTIAL_WRITE |
                                   SSL_MODE_ACCEPT_MOVING_WRITE_BUFFER);
-    SSL_CTX_set_read_ahead(context, 1);
+    /* It is not OpenSSL that reads ahead: see wire.h. */
+    SSL_CTX_set_read_ahead(context, 0);
     /* Sessions are resumed by tickets, which the client keeps; nothing is kept here. */
     SSL_CTX_set_session_cache_mode(context, SSL_SESS_CACHE_OFF);
     SSL_CTX_set_alpn_select_cb(context, choose_protocol, NULL);

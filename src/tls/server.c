@@ -10,6 +10,8 @@
 #include "base/log.h"
 #include "tls/connection.h"
 #include "tls/context.h"
+#include "tls/handshake.h"
+#include "tls/wire.h"
 
 enum {
     SERVER_BACKLOG = 4096,
@@ -37,13 +39,24 @@ static int server_count_in(struct tls_server *server, struct metrics *metrics)
         metrics_family(metrics, METRICS_GAUGE, "smart_router_tls_certificate_expiry_timestamp_seconds",
                        "Until when the certificate in use is valid.", NULL, 0, NULL, 0);
 
-    if (!handshakes || !connections || !not_after)
+    struct metrics_family *dataless = metrics_family(
+        metrics, METRICS_COUNTER, "smart_router_tls_dataless_records_total",
+        "TLS records without data that clients sent behind their handshake.", NULL, 0, NULL, 0);
+    struct metrics_family *cut = metrics_family(
+        metrics, METRICS_COUNTER, "smart_router_tls_cut_total",
+        "TLS connections cut because their client sent too many records without data.", NULL, 0, NULL, 0);
+
+    if (!handshakes || !connections || !not_after || !dataless || !cut)
         return -ENOMEM;
     for (unsigned i = 0; i < HANDSHAKE_ENDS; i++)
         server->handshakes[i] = metrics_series(handshakes, &names[i]);
     server->connections = metrics_series(connections, NULL);
     server->not_after = metrics_series(not_after, NULL);
+    server->dataless = metrics_series(dataless, NULL);
+    server->cut = metrics_series(cut, NULL);
     metrics_set(server->connections, 0);
+    metrics_set(server->dataless, 0);
+    metrics_set(server->cut, 0);
     return 0;
 }
 
@@ -79,19 +92,27 @@ int tls_server_new(uv_loop_t *loop, const struct tls_settings *settings, struct 
     list_init(&server->handshaking);
     list_init(&server->open);
     list_init(&server->ending);
-    err = server_count_in(server, metrics);
+    list_init(&server->again);
+    list_init(&server->owing);
+    list_init(&server->ready);
+    server->wire_method = tls_wire_method_new();
+    err = server->wire_method ? server_count_in(server, metrics) : -ENOMEM;
     if (err == 0)
         err = tls_context_new(settings->certificate_file, settings->key_file, &server->context, ret_notes,
                               ret_problem);
     if (err < 0) {
+        BIO_meth_free(server->wire_method);
         free(server);
         return err;
     }
     metrics_set(server->not_after, (double)ret_notes->not_after_s);
     err = uv_timer_init(loop, &server->timer);
     assert(err == 0); /* it never fails */
+    err = uv_idle_init(loop, &server->turn);
+    assert(err == 0); /* likewise */
     server->timer.data = server;
-    server->objects = 1;
+    server->turn.data = server;
+    server->objects = 2;
     *ret_server = server;
     return 0;
 }
@@ -163,6 +184,78 @@ void tls_server_tick_on(struct tls_server *server)
 {
     if (!uv_is_active((uv_handle_t *)&server->timer) && !server->is_closing)
         (void)uv_timer_start(&server->timer, server_tick, server->tick_ms, server->tick_ms);
+}
+
+/* One of what costs most, handshakes and connections that owe, in turns if there are both. */
+static void server_do_costly(struct tls_server *server)
+{
+    bool is_owing =
+        !list_is_empty(&server->owing) && (list_is_empty(&server->ready) || !server->owing_had_turn);
+
+    server->owing_had_turn = is_owing;
+    if (is_owing)
+        tls_connection_go_on(LIST_ENTRY(server->owing.next, struct tls_connection, turn_link));
+    else if (!list_is_empty(&server->ready))
+        tls_handshake_go_on(LIST_ENTRY(server->ready.next, struct tls_connection, turn_link));
+}
+
+/* One connection after the other gets its share; then the loop polls, and everybody else comes. */
+static void server_turn(uv_idle_t *idle)
+{
+    struct tls_server *server = idle->data;
+    struct list now;
+
+    server_do_costly(server);
+    /* Connections that get in line meanwhile wait for the next turn. */
+    list_init(&now);
+    while (!list_is_empty(&server->again)) {
+        struct list *link = server->again.next;
+
+        list_remove(link);
+        list_append(&now, link);
+    }
+    while (!list_is_empty(&now))
+        tls_connection_go_on(LIST_ENTRY(now.next, struct tls_connection, turn_link));
+    if (list_is_empty(&server->again) && list_is_empty(&server->owing) && list_is_empty(&server->ready))
+        (void)uv_idle_stop(idle);
+}
+
+static void server_turn_on(struct tls_server *server)
+{
+    if (!uv_is_active((uv_handle_t *)&server->turn) && !server->is_closing)
+        (void)uv_idle_start(&server->turn, server_turn);
+}
+
+void tls_server_again(struct tls_server *server, struct list *link)
+{
+    assert(list_is_empty(link));
+    list_append(&server->again, link);
+    server_turn_on(server);
+}
+
+void tls_server_owing(struct tls_server *server, struct list *link)
+{
+    assert(list_is_empty(link));
+    list_append(&server->owing, link);
+    server_turn_on(server);
+}
+
+void tls_server_ready(struct tls_server *server, struct list *link)
+{
+    assert(list_is_empty(link));
+    list_append(&server->ready, link);
+    server_turn_on(server);
+}
+
+void tls_server_log_cut(struct tls_server *server, const char *peer)
+{
+    size_t count;
+
+    metrics_add(server->cut, 1);
+    if (complaint_is_due(&server->cuts, 1, uv_now(server->loop), SERVER_LOG_MS, &count))
+        log_warn("TLS connections cut: their clients sent records without data, which keeps the router busy; "
+                 "block them in front of the router if this goes on",
+                 log_str("peer", peer), log_num("connections", (int64_t)count));
 }
 
 /* At most once in a while, with how many there were since. */
@@ -366,6 +459,7 @@ void tls_server_lost_object(struct tls_server *server)
         return;
     assert(server->is_closing);
     SSL_CTX_free(server->context);
+    BIO_meth_free(server->wire_method);
     free(server);
     closed(arg);
 }
@@ -382,4 +476,5 @@ void tls_server_close(struct tls_server *server, void (*closed)(void *arg), void
         tls_connection_close(LIST_ENTRY(link, struct tls_connection, link));
     }
     uv_close((uv_handle_t *)&server->timer, server_handle_closed);
+    uv_close((uv_handle_t *)&server->turn, server_handle_closed);
 }

@@ -6,6 +6,7 @@
 
 #include <openssl/ssl.h>
 
+#include "base/complaint.h"
 #include "base/list.h"
 #include "tls/tls.h"
 
@@ -28,22 +29,29 @@ struct tls_server {
     uv_loop_t *loop;
     struct tls_settings settings;
     SSL_CTX *context;
+    BIO_METHOD *wire_method;
 
     int fd; /* that listens; -1: none */
     uv_poll_t listener;
     uv_timer_t timer; /* runs while somebody has a deadline */
+    uv_idle_t turn;   /* runs while somebody is in line: in each turn of the loop, before it polls */
     uint64_t tick_ms;
     uint16_t port;
     bool is_accepting;
     bool is_accept_paused; /* there are no descriptors; the timer tries again */
     bool is_closing;
+    bool owing_had_turn; /* then it is the handshakes' turn */
     uint64_t accept_logged_ms;
     uint64_t refusal_logged_ms;
     uint64_t refused_unlogged;
+    struct complaint cuts;
 
     struct list handshaking; /* the oldest first; all have the same limit */
     struct list open;
     struct list ending; /* of those that are open: the clear text has ended, and not all is sent */
+    struct list owing;  /* likewise, and they owe data: see work.h; one in each turn */
+    struct list again;  /* of those that are open: more to do than their share of the last turn */
+    struct list ready;  /* handshakes that could go on: one in each turn */
     size_t handshaking_count;
     size_t handshakes_max;
     size_t open_count;
@@ -51,11 +59,14 @@ struct tls_server {
 
     struct metrics_series *handshakes[HANDSHAKE_ENDS];
     struct metrics_series *connections;
+    struct metrics_series *dataless;
+    struct metrics_series *cut;
     struct metrics_series *not_after;
 
     void (*closed)(void *arg);
     void *closed_arg;
-    char scratch[SERVER_PIECE];
+    char scratch[SERVER_PIECE];      /* of clear text */
+    char wire_scratch[SERVER_PIECE]; /* of what OpenSSL reads meanwhile */
 };
 
 /* Keeps the timer going; for who has got a deadline. */
@@ -66,6 +77,15 @@ void tls_server_count(struct tls_server *server, enum handshake_end end);
 
 /* A connection could not be had: says so, at most once in a while. */
 void tls_server_log_failure(struct tls_server *server, int err);
+
+/* A connection is cut because of its records without data: counts it, and says so at most once in a while. */
+void tls_server_log_cut(struct tls_server *server, const char *peer);
+
+/* For tls_connection.turn_link: goes on in the next turn. The owing and the handshakes: in one of the next.
+ */
+void tls_server_again(struct tls_server *server, struct list *link);
+void tls_server_owing(struct tls_server *server, struct list *link);
+void tls_server_ready(struct tls_server *server, struct list *link);
 
 /* A connection, or a handle of the server, is gone. May free the server. */
 void tls_server_lost_object(struct tls_server *server);

@@ -1,0 +1,202 @@
+"""TLS clients that cause work without sending data: their work is counted, and they are cut at a limit.
+
+The client is build/test/tls-flood. Nothing here looks at a clock: what is asserted is how many records the router has read.
+"""
+
+import json
+import re
+import socket
+import struct
+import subprocess
+
+import pytest
+import tls
+from conftest import BINARY, wait_until
+
+FLOOD = BINARY.parent / "test" / "tls-flood"
+LIMIT = 64
+HELLO = b"GET /health HTTP/1.1\r\nHost: localhost\r\n\r\n"
+CUT = "TLS connections cut: their clients sent records without data"
+
+
+@pytest.fixture(scope="session")
+def certificate(tmp_path_factory):
+    return tls.Certificate(tmp_path_factory.mktemp("certificate"))
+
+
+@pytest.fixture
+def router(start_router, certificate):
+    return start_router(certificate.env)
+
+
+def flood(router, kind, *args):
+    command = [FLOOD, "--port", router.tls_port, "--kind", kind, *args]
+    done = subprocess.run([str(part) for part in command], capture_output=True, check=True, timeout=90)
+    return json.loads(done.stdout)
+
+
+def metric(router, name):
+    found = re.search(rf"^{re.escape(name)} (\S+)", router.get("/metrics").text, re.M)
+    return float(found.group(1))
+
+
+def dataless(router):
+    return metric(router, "smart_router_tls_dataless_records_total")
+
+
+def cut(router):
+    return metric(router, "smart_router_tls_cut_total")
+
+
+def ask(conn):
+    conn.sendall(HELLO)
+    return conn.recv(65536)
+
+
+def cut_lines(router):
+    return [line for line in router.log_lines() if line["msg"].startswith(CUT)]
+
+
+@pytest.mark.parametrize("kind", ["key-update", "renegotiate"])
+def test_a_flood_of_records_without_data_is_cut_at_the_limit(router, certificate, kind):
+    with tls.connect(router.tls_port, certificate.context()) as good:
+        assert ask(good).startswith(b"HTTP/1.1 200 ")
+        found = flood(router, kind, "--records", 20_000)
+        assert found["cut"] == 1 and found["answers"] == 0
+        wait_until(lambda: cut(router) == 1, "the connection is counted as cut")
+        # The handshake has used up a few.
+        assert LIMIT - 8 <= dataless(router) <= LIMIT
+        assert ask(good).startswith(b"HTTP/1.1 200 ")
+    assert len(cut_lines(router)) == 1
+    assert cut_lines(router)[0]["peer"] == "127.0.0.1"
+
+
+@pytest.mark.parametrize("kind", ["empty", "alert"])
+def test_empty_records_and_warnings_are_cut_no_later(router, kind):
+    """OpenSSL has limits of its own for these, which are lower."""
+    assert flood(router, kind, "--records", 5000)["answers"] == 0
+    wait_until(lambda: metric(router, "smart_router_tls_connections") == 0, "the connection is closed")
+    assert 0 < dataless(router) <= LIMIT
+
+
+def test_a_client_that_changes_its_keys_now_and_then_is_never_cut(router):
+    found = flood(router, "key-update", "--records", 2000, "--data-every", 1)
+    assert found == {"connections": 1, "failed": 0, "sent": 2000, "answers": 2001, "cut": 0, "alerts": 0}
+    # Ten at once are none too many, as long as as many records with data follow.
+    found = flood(router, "key-update", "--records", 10, "--data-every", 10)
+    assert found["answers"] == 2
+    assert cut(router) == 0
+    assert dataless(router) == 2010
+
+
+def test_data_pays_for_records_without_data_but_not_for_any_number_of_them(router):
+    """A request and its answer pay for two of ten."""
+    found = flood(router, "key-update", "--records", 20_000, "--data-every", 10)
+    assert found["cut"] == 1
+    assert found["answers"] <= LIMIT // 8
+    wait_until(lambda: cut(router) == 1, "the connection is counted as cut")
+    assert dataless(router) <= LIMIT + 2 * found["answers"]
+
+
+def test_clients_that_come_back_are_cut_again_and_the_log_says_how_many(router, certificate):
+    for _ in range(50):
+        assert flood(router, "key-update", "--records", 2 * LIMIT)["answers"] == 0
+    wait_until(lambda: cut(router) == 50, "all of them are counted")
+    assert dataless(router) <= 50 * LIMIT
+    assert 1 <= sum(line["connections"] for line in cut_lines(router)) <= 50  # at most one line in a second
+    with tls.connect(router.tls_port, certificate.context()) as good:
+        assert ask(good).startswith(b"HTTP/1.1 200 ")
+
+
+def read_to_the_end(sock):
+    received = b""
+    try:
+        while data := sock.recv(65536):
+            received += data
+    except ConnectionResetError:
+        pass
+    return received
+
+
+def in_pieces(hello, size):
+    """The records of a handshake once more, with so few bytes in each."""
+    (length,) = struct.unpack(">H", hello[3:5])
+    assert len(hello) == 5 + length
+    body = hello[5:]
+    pieces = [body[at : at + size] for at in range(0, length, size)]
+    return [hello[:3] + struct.pack(">H", len(piece)) + piece for piece in pieces]
+
+
+def test_a_hello_in_many_small_records_is_cut_and_in_some_it_is_answered(router, certificate):
+    with socket.create_connection(("127.0.0.1", router.tls_port), timeout=60) as sock:
+        conn = tls.TlsSocket(sock, certificate.context(), handshake=False)
+        conn.step()
+        sock.sendall(b"".join(in_pieces(conn.outgoing.read(), 1)))
+        assert read_to_the_end(sock) == b""
+    wait_until(lambda: metric(router, 'smart_router_tls_handshakes_total{status="failed"}') == 1, "it has failed")
+    assert cut(router) == 1
+    with socket.create_connection(("127.0.0.1", router.tls_port), timeout=60) as sock:
+        conn = tls.TlsSocket(sock, certificate.context(), handshake=False)
+        conn.step()
+        sock.sendall(b"".join(in_pieces(conn.outgoing.read(), 16)))
+        while not conn.step():
+            conn.fill()
+        conn.flush()
+        assert ask(conn).startswith(b"HTTP/1.1 200 ")
+    assert cut(router) == 1
+
+
+def test_records_that_were_read_ahead_are_not_forgotten(router, certificate):
+    """Ten requests in records of one byte come in one go: more than one turn of the loop reads, and no poll tells of the rest."""
+    with tls.connect(router.tls_port, certificate.context()) as conn:
+        requests = HELLO * 10 + HELLO.replace(b"\r\n\r\n", b"\r\nConnection: close\r\n\r\n")
+        for byte in requests:
+            conn.tls.write(bytes([byte]))
+        conn.flush()
+        received = b""
+        while data := conn.recv(65536):
+            received += data
+    assert received.count(b"HTTP/1.1 200 ") == 11
+    assert cut(router) == 0
+
+
+def test_many_handshakes_at_once_are_all_done(router, certificate):
+    """They get in line. Nobody is forgotten there, not even behind those who have gone away or say nothing more."""
+    waiting = []
+    for number in range(150):
+        sock = socket.create_connection(("127.0.0.1", router.tls_port), timeout=60)
+        conn = tls.TlsSocket(sock, certificate.context(), handshake=False)
+        conn.step()
+        conn.flush()
+        if number % 3 == 0:
+            sock.close()
+        else:
+            waiting.append(conn)
+    for conn in waiting[::2]:
+        while not conn.step():
+            conn.flush()
+            conn.fill()
+        conn.flush()
+        assert ask(conn).startswith(b"HTTP/1.1 200 ")
+    assert metric(router, 'smart_router_tls_handshakes_total{status="ok"}') == 50
+    for conn in waiting:
+        conn.sock.close()
+    wait_until(lambda: metric(router, "smart_router_tls_connections") == 0, "no TLS connection is open")
+
+
+def announce(router, length):
+    """A hello of which only the beginning comes."""
+    sock = socket.create_connection(("127.0.0.1", router.tls_port), timeout=60)
+    sock.sendall(b"\x16\x03\x01\x00\x09\x01" + struct.pack(">I", length)[1:] + b"hello")
+    return sock
+
+
+def test_a_hello_that_announces_too_much_gets_no_memory(start_router, certificate):
+    """OpenSSL would make room for all of it at once, and a thousand such clients would have 150 MB."""
+    router = start_router({**certificate.env, "HTTP_READ_TIMEOUT": "10m"})
+    with announce(router, 16 * 1024 + 1) as sock:
+        assert read_to_the_end(sock) == b""
+    wait_until(lambda: metric(router, 'smart_router_tls_handshakes_total{status="failed"}') == 1, "it has failed")
+    with announce(router, 16 * 1024), tls.connect(router.tls_port, certificate.context()) as good:
+        assert ask(good).startswith(b"HTTP/1.1 200 ")
+        assert metric(router, 'smart_router_tls_handshakes_total{status="failed"}') == 1

@@ -39,7 +39,7 @@ static void allocation_note_refusal(const struct allocation *allocation, const s
     strbuf_init(&line, http_request_arena(task->request), REFUSAL_LINE_MAX);
     api_write_refusal(&line, result->allocate.refusal);
     log_warn(ALLOCATION_NO_PODS_ERROR, log_str("call_sid", allocation->call_sid),
-             log_str("merchant", allocation->merchant_id), log_str("provider", allocation->provider),
+             log_str("merchant", allocation->merchant_id), log_str("provider", allocation->owner),
              log_str("chain", strbuf_slice(&line).data),
              log_str("answer", has_fallback ? "fallback URL" : "refused"),
              log_str("key", api_key_name(task->request)),
@@ -59,7 +59,7 @@ void allocation_note(const struct allocation *allocation, const struct result *r
         log_info(was_existing ? "call has its pod already" : "call allocated",
                  log_str("call_sid", allocation->call_sid), log_str("pod", call->pod),
                  log_str("pool", call->pool), log_str("merchant", allocation->merchant_id),
-                 log_str("provider", allocation->provider), log_str("key", api_key_name(task->request)),
+                 log_str("provider", allocation->owner), log_str("key", api_key_name(task->request)),
                  log_str("request_id", http_request_id(task->request)),
                  log_num("duration_us", api_task_us(task)));
     } else if (result->outcome == OUTCOME_NO_PODS) {
@@ -76,7 +76,7 @@ void allocation_note_failure(const struct allocation *allocation, int err)
 
     instruments_allocated(task->api->instruments, "", ALLOCATION_STORAGE_ERROR);
     log_warn("call not allocated: the store cannot answer", log_str("call_sid", allocation->call_sid),
-             log_str("merchant", allocation->merchant_id), log_str("provider", allocation->provider),
+             log_str("merchant", allocation->merchant_id), log_str("provider", allocation->owner),
              log_str("cause", strerror(-err)), log_str("key", api_key_name(task->request)),
              log_str("request_id", http_request_id(task->request)),
              log_num("duration_us", api_task_us(task)));
@@ -193,7 +193,7 @@ void api_allocate(struct http_request *request, void *arg)
     allocation->call_sid = params_call_sid(&params, "call_sid");
     provider = params_text(&params, "provider");
     /* Only what the client says makes a call a provider's. */
-    allocation->owner = provider ? provider : "";
+    allocation->owner = provider ? provider_spelling(provider) : "";
     allocation->provider = allocation->owner[0] ? provider : provider_twilio.name;
     if (!name_is_provider(allocation->provider, strlen(allocation->provider)))
         params_fail(&params, "provider may have only A-Z a-z 0-9 . _ -, and at most %d characters",

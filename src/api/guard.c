@@ -9,7 +9,7 @@
 #include "api/api_internal.h"
 #include "base/slice.h"
 
-#define KEY_REQUIRED "an API key is required: Authorization: Bearer"
+#define KEY_REQUIRED "a valid API key is required: Authorization: Bearer"
 
 enum { SENTENCE_MAX = 256 };
 

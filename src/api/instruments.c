@@ -92,6 +92,11 @@ static const char *const refusal_names[WEBHOOK_REFUSALS] = {
     [WEBHOOK_OF_OTHERS] = "not_its_call",
 };
 
+const char *webhook_refusal_name(enum webhook_refusal reason)
+{
+    return refusal_names[reason];
+}
+
 static bool instruments_add_webhooks(struct instruments *instruments, struct metrics *metrics)
 {
     static const char *const labels[] = {"provider", "reason"};

@@ -52,6 +52,9 @@ enum webhook_refusal {
     WEBHOOK_REFUSALS,
 };
 
+/* "unsigned", "wrong": for the metrics and the log. */
+const char *webhook_refusal_name(enum webhook_refusal reason);
+
 /* Fails only with -ENOMEM. Borrows `metrics`. */
 int instruments_new(struct metrics *metrics, struct instruments **ret_instruments) MUST_CHECK;
 

@@ -105,7 +105,8 @@ static int read_name(const struct reading *reading, struct slice name, struct en
     const struct map_node *other;
 
     if (!is_name(name))
-        return reading_fail(reading, "begins with no name: 1 to 64 characters of A-Z a-z 0-9 . _ -");
+        return reading_fail(reading,
+                            "has a name that is not allowed: 1 to 64 characters of A-Z a-z 0-9 . _ -");
     if (slice_equals(name, reserved_name))
         return reading_fail(reading, "has the name API_KEY, which is reserved");
     other = map_get(&reading->keys->by_name, name.data, name.len);
@@ -135,7 +136,8 @@ static int read_role(const struct reading *reading, struct slice role, struct en
             return 0;
         }
     }
-    return reading_fail(reading, "has no role: admin, call, agent, agent=PATTERN, metrics or read");
+    return reading_fail(reading,
+                        "has an unknown role; allowed: admin, call, agent, agent=PATTERN, metrics, read");
 }
 
 static int read_secret(const struct reading *reading, struct slice secret)
@@ -146,6 +148,10 @@ static int read_secret(const struct reading *reading, struct slice secret)
         return reading_fail(reading, "has a secret of more than 1024 characters");
     if (!is_printable(secret))
         return reading_fail(reading, "has a secret with a character that is not printable ASCII");
+    /* As in API_KEY, where commas separate keys: whoever writes new,old here means two, and would lose both.
+     */
+    if (memchr(secret.data, ',', secret.len))
+        return reading_fail(reading, "has a comma in its secret: give each key a line and a name of its own");
     other = map_get(&reading->keys->by_secret, secret.data, secret.len);
     if (other)
         return reading_fail_twice(reading, "secret", CONTAINER_OF(other, struct entry, by_secret));
@@ -220,7 +226,7 @@ static int read_lines(struct reading *reading, const char *text)
     if (reading->keys->count > before)
         return 0;
     /* Whoever set it did not mean that nobody needs a key. */
-    snprintf(reading->error, reading->error_size, "has no key: a line " LINE_RULE);
+    snprintf(reading->error, reading->error_size, "the text has no key: a line " LINE_RULE);
     return -EINVAL;
 }
 

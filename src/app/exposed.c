@@ -19,8 +19,8 @@ static void exposed_check(const char *name, const char *suffix, const char *path
         return;
     snprintf(variable, sizeof(variable), "%s%s", name, suffix);
     snprintf(mode, sizeof(mode), "%04o", (unsigned)(st.st_mode & 07777));
-    log_warn("every user of this machine can read a file with a secret: make its mode 0600, or 0440 with a "
-             "group of its own",
+    log_warn("every user of this machine can read or change a file with a secret: give it to the router's "
+             "user with mode 0600, or to a group of its own with 0440",
              log_str("variable", variable), log_str("file", path), log_str("mode", mode));
 }
 

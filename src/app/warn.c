@@ -89,6 +89,6 @@ void warn_of_settings(const struct config *config)
         log_warn("API_KEY is not set, nor API_KEYS: anyone who can reach the port can use the whole API");
     warn_of_open_webhooks(settings);
     if (!settings->gateway_secret[0])
-        log_warn("GATEWAY_SECRET is not set: who knows a pod's name can connect to its call");
+        log_warn("GATEWAY_SECRET is not set: anybody who knows a pod's name can connect to its call");
     warn_of_short_secrets(settings);
 }

@@ -52,16 +52,18 @@ const struct setting config_table[] = {
      LIMITS(1, 1000000),
      .help =
          "Connections open at once. At the limit the connection that has been idle longest is closed for a "
-         "new one. If none is idle a new one gets 503, but /health and /ready are still answered."},
+         "new one, then one that has been sending its request for more than a second. If there is none, a "
+         "new one gets 503, but /health and /ready are still answered."},
     {"MAX_CONNECTIONS_PER_CLIENT", group_http, SETTING_UINT, FIELD(max_connections_per_client),
      .fallback = "0", LIMITS(0, 1000000),
-     .help =
-         "Connections open at once from one address (one /64) that is not in TRUSTED_PROXIES. 0: no limit, "
-         "because a load balancer is one address, too."},
+     .help = "Connections open at once from one address (IPv6: one /64); more get 503. Addresses in "
+             "TRUSTED_PROXIES are not counted: name your load balancer there, because all clients behind it "
+             "have its address. 0: no limit."},
 
     /* Store */
     {"DATA_DIR", group_store, SETTING_STRING, FIELD(data_dir), .fallback = "./data", LIMITS(1, 4000),
-     .help = "Where the embedded store keeps its log and snapshots; made if it is not there."},
+     .help = "Where the embedded store keeps its log and snapshots; made if it is not there. Only the "
+             "router's user should be able to write there."},
     {"LOG_FSYNC", group_store, SETTING_ENUM, FIELD(log_fsync), .fallback = "everysec",
      .choices = "always|everysec|no",
      .help = "When the embedded store's log is forced to the disk: before each answer, once a second, or "

@@ -67,15 +67,17 @@ static const char *kind_refusal(enum address_kind kind)
 {
     switch (kind) {
     case ADDRESS_LOOPBACK:
-        return "is a loopback address, and the request did not come from this machine itself";
+        return "is a loopback address, and the request came from elsewhere or through a proxy: "
+               "POD_ADDRESS_ALLOW can "
+               "allow it";
     case ADDRESS_LINK_LOCAL:
-        return "is a link-local address: no pod can be there";
+        return "is a link-local address: refused unless POD_ADDRESS_ALLOW names its block";
     case ADDRESS_UNSPECIFIED:
-        return "is the unspecified address: no pod can be there";
+        return "is the unspecified address: refused unless POD_ADDRESS_ALLOW names its block";
     case ADDRESS_MULTICAST:
-        return "is a multicast address: no pod can be there";
+        return "is a multicast address: refused unless POD_ADDRESS_ALLOW names its block";
     case ADDRESS_BROADCAST:
-        return "is the broadcast address: no pod can be there";
+        return "is the broadcast address: refused unless POD_ADDRESS_ALLOW names its block";
     case ADDRESS_ORDINARY:
         break;
     }

@@ -256,6 +256,7 @@ class ControlPlane:
             "users": [{"name": "test", "user": user or {"token": token}}],
         }
         path = self.directory / f"kubeconfig-{next(self.numbers)}"
+        path.touch(mode=0o600)
         path.write_text(json.dumps(config, indent=1))  # JSON is YAML
         return path
 

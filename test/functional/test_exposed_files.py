@@ -8,7 +8,7 @@ import tls
 from conftest import wait_until
 
 READABLE = (
-    "every user of this machine can read a file with a secret: make its mode 0600, or 0440 with a group of its own"
+    "every user of this machine can read or change a file with a secret: give it to the router's user with mode 0600, or to a group of its own with 0440"
 )
 WRITABLE = (
     "others can write in the data directory: they can remove and replace the calls stored there; "

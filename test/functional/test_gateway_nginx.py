@@ -166,12 +166,12 @@ def test_events_arrive_while_they_happen(world):
 
 def test_only_operators_may_use_the_api(start_world):
     """As it ships nobody is an operator, not even who connects from the same machine: that may be a load balancer."""
-    world = start_world("nginx", agents=1, nginx=SHIPPED)
+    world = start_world("nginx", agents=2, nginx=SHIPPED)
     for path in ("/api/v1/status", "/api/v1/pods", "/metrics", "/", "/api/v1/twilio/../status", "/api/v1/events"):
         assert status_of(world.port, request_of("GET", path, "Connection: close")) == 403, path
-    for path in ("/health", "/ready", "/api/v1/twilio/allocate?CallSid=CA1", "/api/v1/exotel/allocate?CallSid=CA1"):
+    for path in ("/health", "/ready", "/api/v1/twilio/allocate?CallSid=CA1", "/api/v1/exotel/allocate?CallSid=CA2"):
         assert status_of(world.port, request_of("GET", path, "Connection: close")) == 200, path
-    with world.open(f"/ws/pod/voice-agent-0{REST}") as stream:
+    with world.open(f"/ws/pod/{world.call('CA1')['pod_name']}{REST}") as stream:
         assert stream.echoes()
 
 

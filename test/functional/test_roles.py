@@ -347,20 +347,21 @@ BAD = {
     "no secret": ("x read\n", "line 1 must be `name role secret`"),
     "four words": (GOOD + "x read SECRET y\n", "line 2 must be `name role secret`"),
     "only a secret": (GOOD + "\n\nSECRET\n", "line 4 must be `name role secret`"),
-    "words mixed up": ("SECRET call x\n", "line 1 begins with no name"),
-    "name": ("a/b read SECRET\n", "line 1 begins with no name"),
-    "long name": ("n" * 65 + " read SECRET\n", "line 1 begins with no name"),
+    "words mixed up": ("SECRET call x\n", "line 1 has a name that is not allowed"),
+    "name": ("a/b read SECRET\n", "line 1 has a name that is not allowed"),
+    "long name": ("n" * 65 + " read SECRET\n", "line 1 has a name that is not allowed"),
     "name twice": (GOOD + "# x\ngood call SECRET\n", "line 3 has the same name as line 1"),
     "reserved name": ("API_KEY read SECRET\n", "line 1 has the name API_KEY, which is reserved"),
-    "role": ("x SECRET read\n", "line 1 has no role"),
-    "role of capitals": ("x READ SECRET\n", "line 1 has no role"),
-    "empty pattern": ("x agent= SECRET\n", "line 1 has no role"),
+    "role": ("x SECRET read\n", "line 1 has an unknown role"),
+    "role of capitals": ("x READ SECRET\n", "line 1 has an unknown role"),
+    "empty pattern": ("x agent= SECRET\n", "line 1 has an unknown role"),
     "pattern": ("x agent=*-x SECRET\n", "line 1 has a bad pattern"),
-    "pattern of another role": ("x call=gold-* SECRET\n", "line 1 has no role"),
+    "pattern of another role": ("x call=gold-* SECRET\n", "line 1 has an unknown role"),
     "secret twice": ("x read SECRET\r\ny call SECRET\r\n", "line 2 has the same secret as line 1"),
     "secret of API_KEY": ("x read the-key-of-API_KEY\n", "line 1 has a secret of API_KEY"),
     "secret not printable": ("x read SECRETü\n", "line 1 has a secret with a character that is not printable ASCII"),
     "long secret": ("x read " + "S" * 1025 + "\n", "line 1 has a secret of more than 1024 characters"),
+    "several secrets": ("x read SECRET,another-one\n", "line 1 has a comma in its secret"),
     "comments only": ("# x read SECRET\n", "has no key: a line must be `name role secret`"),
     "too many": ("".join(f"n{i} read s{i}-SECRET\n" for i in range(1001)), "line 1001 is one key too many: there may be 1000"),
 }
@@ -384,7 +385,7 @@ def test_a_bad_file_at_sighup_changes_nothing(world):
     world.file.write_text(file_of({"root": "admin"}) + f"x {HIDDEN} read\n")
     world.router.proc.send_signal(signal.SIGHUP)
     (line,) = wait_until(lambda: world.router.log_lines("reload refused, everything stays as it was"), "it is refused")
-    assert "line 4 has no role" in line["error"] and str(world.file) in line["error"]
+    assert "line 4 has an unknown role" in line["error"] and str(world.file) in line["error"]
     assert HIDDEN not in world.router.log()
     for name in ROLES:
         assert world.status(name, "GET", "/api/v1/nothing") == 404

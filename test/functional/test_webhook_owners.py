@@ -132,3 +132,19 @@ def test_the_owner_of_a_call_survives_a_store_that_forgets_everything(redis_serv
         assert calls(router) == {"CA1"}
         end(router, "twilio", "CA1")
         assert calls(router) == set()
+
+
+def test_a_callback_about_a_call_of_others_is_not_remembered(start_router):
+    """It is no end of a call that the provider gets later."""
+    router = start_router({**TOKENS, "PUBLIC_BASE_URL": BASE})
+    router.allocate("CA1")
+    end(router, "twilio", "CA1", signed=True)
+    router.release("CA1")
+    assert ask(router, "twilio", "CA1", signed=True).status_code == 200
+
+
+def test_capitals_make_no_other_provider(router):
+    router.allocate("CA1", provider="Twilio")
+    assert router.get("/api/v1/call/CA1").json()["provider"] == "twilio"
+    end(router, "twilio", "CA1")
+    assert calls(router) == set()

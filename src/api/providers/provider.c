@@ -14,6 +14,17 @@ bool provider_status_is_final(const char *status)
     return false;
 }
 
+const char *provider_spelling(const char *name)
+{
+    static const struct provider *const providers[] = {&provider_twilio, &provider_plivo, &provider_exotel};
+
+    for (size_t i = 0; i < ARRAY_LEN(providers); i++) {
+        if (strcasecmp(name, providers[i]->name) == 0)
+            return providers[i]->name;
+    }
+    return name;
+}
+
 const char *provider_default_template(const char *name)
 {
     return strcmp(name, provider_exotel.name) == 0 ? provider_exotel.default_template

@@ -43,6 +43,9 @@ extern const struct provider provider_exotel;
 /* Is `status` one in which a call ends? Most providers have the same words. */
 bool provider_status_is_final(const char *status);
 
+/* How the provider is called by those who spell it in capitals; any other name is itself. */
+const char *provider_spelling(const char *name);
+
 /* {template} for a provider of any name. */
 const char *provider_default_template(const char *name);
 

@@ -22,6 +22,16 @@ static void status_answer(const struct status_callback *callback)
     http_respond(callback->task.request, 200, provider->content_type, provider->status_answer);
 }
 
+/*
+ * A webhook that comes again after this is refused: see over.h. Not for a call of others, which the provider
+ * may get one day.
+ */
+static void status_remember(const struct status_callback *callback)
+{
+    if (verify_is_on(callback->task.api, callback->provider))
+        over_add(callback->task.api->over, callback->provider->name, callback->call_sid);
+}
+
 static void status_ignore(const struct status_callback *callback, const char *error)
 {
     struct http_request *request = callback->task.request;
@@ -47,6 +57,7 @@ static void api_status_callback_stored(struct api_task *task, const struct resul
         status_ignore(callback, result->error);
         return;
     }
+    status_remember(callback);
     api_note_release(task, result, callback->call_sid, API_STATUS_CALLBACK);
     status_answer(callback);
 }
@@ -55,6 +66,7 @@ static void api_status_callback_failed(struct api_task *task, int err)
 {
     const struct status_callback *callback = CONTAINER_OF(task, struct status_callback, task);
 
+    status_remember(callback);
     api_note_release_failure(task, err, callback->call_sid, API_STATUS_CALLBACK);
     status_answer(callback);
 }
@@ -81,8 +93,6 @@ static void api_status_callback(struct api *api, struct http_request *request,
         status_ignore(callback, params.error);
         return;
     }
-    if (verify_is_on(api, provider))
-        over_add(api->over, provider->name, callback->call_sid);
     command.release.call_sid = callback->call_sid;
     command.release.provider = provider->name;
     command.release.why = CALL_OVER_CLOSED;

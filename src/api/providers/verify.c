@@ -75,7 +75,8 @@ static void verify_refuse(struct api *api, struct http_request *request, const s
         text.len = (size_t)(query - text.data);
     if (log_limit_passes(LOG_OF_WEBHOOK, LOG_WARN))
         log_warn("webhook refused", log_str("provider", provider->name), log_str("error", errors[reason]),
-                 log_str("url", log_cut(url_text, text)), log_str("peer", http_request_peer(request)),
+                 log_str("reason", webhook_refusal_name(reason)), log_str("url", log_cut(url_text, text)),
+                 log_str("peer", http_request_peer(request)),
                  log_str("request_id", http_request_id(request)));
     http_respond_error(request, 403, errors[reason]);
 }
@@ -91,7 +92,8 @@ static void verify_refuse_call(struct api *api, struct http_request *request, co
     instruments_webhook_refused(api->instruments, provider->name, reason);
     if (log_limit_passes(LOG_OF_WEBHOOK, LOG_WARN))
         log_warn("webhook refused", log_str("provider", provider->name), log_str("error", error),
-                 log_str("call_sid", call_sid), log_str("peer", http_request_peer(request)),
+                 log_str("reason", webhook_refusal_name(reason)), log_str("call_sid", call_sid),
+                 log_str("peer", http_request_peer(request)),
                  log_str("request_id", http_request_id(request)));
     http_respond_error(request, 403, error);
 }

@@ -5,7 +5,7 @@
 -- incarnation started in ms, 0 if that is not known: a new one ends the calls that the pod got before that.
 --
 -- Answers, for each pod: what happened (n new, c changed, s the same, - not registered, l left, L changed and
--- left, x conflict), tier, number of calls ended, and those, five texts each. Stops after some dozen calls that
+-- left, x conflict, f too many pods), tier, number of calls ended, and those, five texts each. Stops after some dozen calls that
 -- end, or some hundred that may: the pods that the answer leaves out are to be named again.
 -- include base
 -- include deadline
@@ -15,6 +15,7 @@
 -- include calls
 local CALLS_MAX = 50
 local LOOKED_MAX = 500
+local PODS_MAX = 50000 -- as in src/core/command.h
 local RESTART_SKEW = 2000 -- RESTART_SKEW_MS in src/core/command.h
 local answer, looked = {}, 0
 
@@ -74,7 +75,9 @@ for i = 7, #ARGV, 7 do
     what = 'x'
   elseif not info then
     what = '-'
-    if is_ready and not is_terminating then
+    if is_ready and not is_terminating and rc('HLEN', P .. 'pods') >= PODS_MAX then
+      what = 'f'
+    elseif is_ready and not is_terminating then
       info = {ready = true, terminating = false, held_until = 0, source = source, pinned = tier ~= '',
         incarnation = incarnation, address = address}
       if string.find(flags, 'h', 1, true) then

@@ -26,8 +26,8 @@ int api_new(const struct api_settings *settings, struct store *store, struct met
                          &api->ws_url);
     if (err == 0)
         err = rate_new(settings->rate_limit ? settings->rate_limit : "", &api->rate);
-    if (err == 0)
-        err = over_new(&api->over);
+    for (unsigned kind = SECRET_TWILIO; err == 0 && kind < SECRET_KINDS; kind++)
+        err = over_new(&api->overs[kind]);
     if (err == 0)
         err = instruments_new(metrics, &api->instruments);
     if (err == 0)
@@ -49,7 +49,8 @@ struct api *api_free(struct api *api)
     secrets_free(api->secrets);
     keys_free(api->keys);
     ws_url_free(api->ws_url);
-    over_free(api->over);
+    for (unsigned kind = 0; kind < SECRET_KINDS; kind++)
+        over_free(api->overs[kind]);
     rate_free(api->rate);
     instruments_free(api->instruments);
     gauges_free(api->gauges);

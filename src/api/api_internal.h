@@ -20,6 +20,7 @@
 #include "base/complaint.h"
 #include "base/json.h"
 #include "base/log.h"
+#include "base/log_limit.h"
 
 enum {
     API_ANSWER_MAX = 4 * 1024 * 1024, /* the largest answer: a page of pods with all their calls */
@@ -46,11 +47,11 @@ struct api {
     struct gauges *gauges;
     struct watchers *watchers;
     struct ws_url *ws_url;
-    struct over *over;
-    struct rate *rate;                            /* NULL: no limit */
-    struct complaint limited;                     /* requests that `rate` refused; clock_elapsed_ms */
-    struct secrets *secrets;                      /* never NULL, but replaced: not to be kept beyond a call */
-    struct keys *keys;                            /* the same */
+    struct over *overs[SECRET_KINDS]; /* of the provider that has this kind of secret; else NULL */
+    struct rate *rate;                /* NULL: no limit */
+    struct complaint limited;         /* requests that `rate` refused; clock_elapsed_ms */
+    struct secrets *secrets;          /* never NULL, but replaced: not to be kept beyond a call */
+    struct keys *keys;                /* the same */
     struct http_server *servers[API_SERVERS_MAX]; /* borrowed; see api_forget_servers */
     const char *server_names[API_SERVERS_MAX];
     size_t server_count;
@@ -125,11 +126,21 @@ void api_log_refused(struct http_request *request, int status, const char *error
 void api_log_request(struct http_request *request, enum log_level level, const char *message, int status,
                      const char *error);
 
-/* calls.c: counts and logs what became of a release, whoever asked for it; `reason` may be "". */
+/*
+ * calls.c: counts and logs what became of a release, whoever asked for it; `reason` may be "". Lines about
+ * calls that are not there are of the given kind, if they come without a key.
+ */
 #define API_STATUS_CALLBACK "status callback"
 void api_note_release(const struct api_task *task, const struct result *result, const char *call_sid,
-                      const char *reason);
+                      const char *reason, enum log_kind kind);
 void api_note_release_failure(const struct api_task *task, int err, const char *call_sid, const char *reason);
+
+/*
+ * calls.c: a warning about each of the calls, but for those beyond the first few: one request may name a
+ * thousand. `pod` may be NULL.
+ */
+void api_log_calls(const struct api_task *task, const char *message, const struct name_array *calls,
+                   const char *pod);
 
 /* refusal.c: what stood in the way of each pool: as JSON, and as a line for the log. */
 void api_put_refusal(struct json_writer *json, const char *key, const struct refusal *refusal);

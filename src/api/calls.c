@@ -3,7 +3,10 @@
 #include "base/log.h"
 #include "base/log_limit.h"
 
-enum { REASON_LOGGED_MAX = 128 };
+enum {
+    REASON_LOGGED_MAX = 128,
+    CALLS_LOGGED_MAX = 5, /* lines about calls of one request */
+};
 
 #define CALL_NOT_FOUND "call not found"
 
@@ -29,15 +32,30 @@ static void api_release_answer(const struct release *release, const struct resul
     api_reply_json(request, 200, &buf);
 }
 
+void api_log_calls(const struct api_task *task, const char *message, const struct name_array *calls,
+                   const char *pod)
+{
+    size_t shown = (size_t)min_u64(calls->count, CALLS_LOGGED_MAX);
+
+    for (size_t i = 0; i < shown; i++)
+        log_warn(message, log_str("call_sid", calls->names[i]), log_str("pod", pod),
+                 log_str("key", api_key_name(task->request)),
+                 log_str("request_id", http_request_id(task->request)));
+    if (shown < calls->count)
+        log_warn("more calls of the same request are not shown",
+                 log_num("calls", (int64_t)(calls->count - shown)), log_str("pod", pod),
+                 log_str("key", api_key_name(task->request)),
+                 log_str("request_id", http_request_id(task->request)));
+}
+
 void api_note_release(const struct api_task *task, const struct result *result, const char *call_sid,
-                      const char *reason)
+                      const char *reason, enum log_kind kind)
 {
     bool is_ok = result->outcome == OUTCOME_OK;
 
     instruments_released(task->api->instruments, is_ok ? result->release.call.pool : "",
                          is_ok ? RELEASE_SUCCESS : RELEASE_NOT_FOUND);
-    /* Where a provider's token is not set, anybody can name calls that are not there. */
-    if (!is_ok && !api_key_name(task->request) && !log_limit_passes(LOG_OF_REFUSED, LOG_INFO))
+    if (!is_ok && !api_key_name(task->request) && !log_limit_passes(kind, LOG_INFO))
         return;
     log_info(is_ok ? "call released" : "release of an unknown call", log_str("call_sid", call_sid),
              log_str("pod", is_ok ? result->release.call.pod : NULL),
@@ -63,7 +81,7 @@ static void api_release_stored(struct api_task *task, const struct result *resul
 {
     struct release *release = CONTAINER_OF(task, struct release, task);
 
-    api_note_release(task, result, release->call_sid, release->reason);
+    api_note_release(task, result, release->call_sid, release->reason, LOG_OF_REFUSED);
     if (result->outcome == OUTCOME_OK)
         api_release_answer(release, result);
     else
@@ -120,12 +138,12 @@ static void api_renew_stored(struct api_task *task, const struct result *result)
     struct json_writer json;
     struct strbuf buf;
 
-    for (size_t i = 0; result->outcome == OUTCOME_OK && i < result->renew.conflicts.count; i++)
-        log_warn(is_limited ? "a renewed call is on no pod of the key, or has lost its pod to another call"
-                            : "a renewed call has lost its pod to another",
-                 log_str("call_sid", result->renew.conflicts.names[i]),
-                 log_str("key", api_key_name(task->request)),
-                 log_str("request_id", http_request_id(task->request)));
+    if (result->outcome == OUTCOME_OK)
+        api_log_calls(task,
+                      is_limited
+                          ? "a renewed call is on no pod of the key, or has lost its pod to another call"
+                          : "a renewed call has lost its pod to another",
+                      &result->renew.conflicts, NULL);
     if (result->outcome == OUTCOME_OK && renewal->count == 1 && result->renew.conflicts.count == 1) {
         api_refuse(task->request, 409,
                    is_limited ? "the call is on no pod of the key, or another call has the pod by now"

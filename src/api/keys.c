@@ -106,7 +106,7 @@ static int read_name(const struct reading *reading, struct slice name, struct en
 
     if (!is_name(name))
         return reading_fail(reading,
-                            "has a name that is not allowed: 1 to 64 characters of A-Z a-z 0-9 . _ -");
+                            "has a name that is not allowed: 1 to 31 characters of A-Z a-z 0-9 . _ -");
     if (slice_equals(name, reserved_name))
         return reading_fail(reading, "has the name API_KEY, which is reserved");
     other = map_get(&reading->keys->by_name, name.data, name.len);
@@ -158,7 +158,7 @@ static int read_secret(const struct reading *reading, struct slice secret)
     return 0;
 }
 
-_Static_assert(SECRET_VALUE_MAX == 1024 && KEY_NAME_MAX == 64 && KEYS_MAX == 1000, "the sentences say so");
+_Static_assert(SECRET_VALUE_MAX == 1024 && KEY_NAME_MAX == 31 && KEYS_MAX == 1000, "the sentences say so");
 
 /* The entry is filled in, but for what the secret says. 0 or -ENOMEM. */
 static int keys_put(struct keys *keys, struct entry *entry, struct slice secret)

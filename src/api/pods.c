@@ -332,7 +332,6 @@ void api_pod_delete(struct http_request *request, void *arg)
 static void log_heartbeat(const struct pod_task *pod_task, const struct result *result)
 {
     const struct name_array *adopted = &result->heartbeat.adopted;
-    const struct name_array *conflicts = &result->heartbeat.conflicts;
 
     for (size_t i = 0; i < result->heartbeat.ended.count; i++)
         log_info("call ended: two heartbeats of its pod left it out",
@@ -343,10 +342,8 @@ static void log_heartbeat(const struct pod_task *pod_task, const struct result *
         log_info("call adopted", log_str("call_sid", adopted->names[i]), log_str("pod", pod_task->pod),
                  log_str("key", api_key_name(pod_task->task.request)),
                  log_str("request_id", http_request_id(pod_task->task.request)));
-    for (size_t i = 0; i < conflicts->count; i++)
-        log_warn("pod claims a call that it cannot have", log_str("call_sid", conflicts->names[i]),
-                 log_str("pod", pod_task->pod), log_str("key", api_key_name(pod_task->task.request)),
-                 log_str("request_id", http_request_id(pod_task->task.request)));
+    api_log_calls(&pod_task->task, "pod claims a call that it cannot have", &result->heartbeat.conflicts,
+                  pod_task->pod);
 }
 
 static void api_pod_heartbeat_stored(struct api_task *task, const struct result *result)

@@ -28,33 +28,6 @@ void api_reply_json(struct http_request *request, int status, const struct strbu
     api_reply(request, status, "application/json", buf);
 }
 
-/* Can it be a ticket of the gateway? It begins with a version, which is small, and has at least 26 bytes. */
-static bool may_be_ticket(const char *segment, size_t len)
-{
-    static const char digits[] = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789-_%";
-
-    return len >= 35 && (segment[0] == 'A' || segment[0] == '%') && strspn(segment, digits) >= len;
-}
-
-/*
- * As it was sent, but for tickets: a URL that went astray (a proxy's prefix, a wrong method) is still good
- * for its call, and those who read the log are not meant to have it. Empty: no memory.
- */
-static struct slice path_for_log(struct http_request *request)
-{
-    struct slice path = http_request_path(request);
-    char *copy = arena_copy(http_request_arena(request), path.data, path.len);
-
-    for (char *at = copy; at && *at;) {
-        size_t len = strcspn(at, "/");
-
-        if (may_be_ticket(at, len))
-            memset(at, '*', len);
-        at += len + (at[len] == '/');
-    }
-    return slice_of(copy ? copy : "");
-}
-
 void api_log_request(struct http_request *request, enum log_level level, const char *message, int status,
                      const char *error)
 {
@@ -65,7 +38,7 @@ void api_log_request(struct http_request *request, enum log_level level, const c
     if (!log_enabled(level))
         return;
     LOG_AT(level, message, log_str("method", arena_copy(arena, method.data, method.len)),
-           log_str("path", log_cut(path_text, path_for_log(request))), log_num("status", status),
+           log_str("path", log_cut(path_text, http_request_path(request))), log_num("status", status),
            log_str("error", error), log_str("key", api_key_name(request)),
            log_str("peer", http_request_peer(request)), log_str("request_id", http_request_id(request)),
            log_num("duration_us", (int64_t)((clock_elapsed_ns() - http_request_started_ns(request)) / 1000)));

@@ -76,8 +76,13 @@ static void log_line_console(enum log_level level, const char *time, const char 
         if (!fields[i].is_text) {
             strbuf_printf(buf, " %s=%lld", fields[i].key, (long long)fields[i].number);
         } else if (fields[i].text && fields[i].text[0]) {
-            strbuf_printf(buf, " %s=", fields[i].key);
+            /* Between quotes where a value could be taken for several: what clients send is among them. */
+            bool is_quoted = strpbrk(fields[i].text, " =") != NULL;
+
+            strbuf_printf(buf, " %s=%s", fields[i].key, is_quoted ? "\"" : "");
             json_escape(buf, slice_of(fields[i].text));
+            if (is_quoted)
+                strbuf_append_char(buf, '"');
         }
     }
 }

@@ -14,7 +14,8 @@
 enum log_kind {
     LOG_OF_UNAUTHORIZED, /* requests without a key */
     LOG_OF_REFUSED,      /* requests that something else is wrong with, and that came without a key */
-    LOG_OF_WEBHOOK,      /* webhooks that are refused or ignored */
+    LOG_OF_WEBHOOK,      /* webhooks that nobody has signed, or that need no signature */
+    LOG_OF_PROVIDER,     /* webhooks with a good signature or token that are refused or ignored */
     LOG_OF_GATEWAY,      /* streams without a good ticket */
     LOG_KINDS,
 };
@@ -38,7 +39,10 @@ uint64_t log_limit_left_out(enum log_kind kind);
 /* Writes the lines about what was left out, where they are due; `is_end`: all of them. log_flush does it. */
 void log_limit_tell(bool is_end);
 
-/* The text, or its beginning and its length: "/aaaa... (7000 bytes)". Returns `buf`. */
+/*
+ * The text, or its beginning and its length: "/aaaa... (7000 bytes)". Tickets of the gateway in it are
+ * written as stars. Returns `buf`.
+ */
 const char *log_cut(char buf[LOG_CUT_SIZE], struct slice text);
 
 #endif

@@ -96,8 +96,8 @@ static void log_refusal(const struct gateway *gateway UNUSED, struct http_reques
                                         : opening->url_pod;
     char pod_text[LOG_CUT_SIZE];
 
-    /* Anybody can come with a bad ticket; a 5xx is about a call that is there. */
-    if (status < 500 && !log_limit_passes(LOG_OF_GATEWAY, LOG_INFO))
+    /* Anybody can come without a good ticket; a 5xx of an opening is about a call that is there. */
+    if ((status < 500 || !opening) && !log_limit_passes(LOG_OF_GATEWAY, LOG_INFO))
         return;
     LOG_AT(status >= 500 ? LOG_WARN : LOG_INFO, "connection refused", log_str("error", message),
            log_str("reason", refusal_reason_name(reason)), log_num("status", status),

@@ -349,7 +349,7 @@ BAD = {
     "only a secret": (GOOD + "\n\nSECRET\n", "line 4 must be `name role secret`"),
     "words mixed up": ("SECRET call x\n", "line 1 has a name that is not allowed"),
     "name": ("a/b read SECRET\n", "line 1 has a name that is not allowed"),
-    "long name": ("n" * 65 + " read SECRET\n", "line 1 has a name that is not allowed"),
+    "long name": ("n" * 32 + " read SECRET\n", "line 1 has a name that is not allowed"),
     "name twice": (GOOD + "# x\ngood call SECRET\n", "line 3 has the same name as line 1"),
     "reserved name": ("API_KEY read SECRET\n", "line 1 has the name API_KEY, which is reserved"),
     "role": ("x SECRET read\n", "line 1 has an unknown role"),

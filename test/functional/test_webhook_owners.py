@@ -1,5 +1,7 @@
 """Whose a call is: a webhook speaks for the calls of its own provider only."""
 
+import socket
+
 import pytest
 import redis_servers
 from conftest import wait_until
@@ -148,3 +150,24 @@ def test_capitals_make_no_other_provider(router):
     assert router.get("/api/v1/call/CA1").json()["provider"] == "twilio"
     end(router, "twilio", "CA1")
     assert calls(router) == set()
+
+
+def test_one_provider_does_not_make_the_router_forget_the_calls_of_another(start_router):
+    """Whose calls are over is remembered for each provider apart: see OVER_MAX in src/api/over.h."""
+    router = start_router({**TOKENS, "PUBLIC_BASE_URL": BASE})
+    assert ask(router, "twilio", "CA1", signed=True).status_code == 200
+    end(router, "twilio", "CA1", signed=True)
+    headers = good_headers("exotel", {}, "status")
+    request = "".join(f"{name}: {value}\r\n" for name, value in headers.items())
+    with socket.create_connection(("127.0.0.1", router.port), timeout=60) as conn:
+        answers = conn.makefile("rb")
+        for first in range(0, 33000, 500):
+            lines = [f"GET /api/v1/exotel/status?CallSid=E{i}&EventType=terminal HTTP/1.1\r\nHost: x\r\n{request}\r\n" for i in range(first, first + 500)]
+            conn.sendall("".join(lines).encode())
+            for _ in lines:
+                assert b" 200 " in answers.readline()
+                while (line := answers.readline()) != b"\r\n":
+                    if line.lower().startswith(b"content-length"):
+                        length = int(line.split(b":")[1])
+                answers.read(length)
+    assert ask(router, "twilio", "CA1", signed=True).status_code == 403

@@ -68,7 +68,7 @@ static void check_refused(const char *error, const char *api_key, const char *te
 {
     struct words words;
 
-    assert(strncmp(error, "line ", 5) == 0 || strncmp(error, "has no key", 10) == 0);
+    assert(strncmp(error, "line ", 5) == 0 || strncmp(error, "the text has no key", 19) == 0);
     while (next_key(&text, &words)) {
         for (size_t i = 0; i < words.count; i++)
             assert(words.word[i].len < WORD_LONG || !contains(error, words.word[i]));

@@ -118,9 +118,11 @@ static void new__an_error_has_the_line_and_nothing_of_it(void **state UNUSED)
         {"\n#\nhidden\n", "line 3 must be `name role secret`"},
         {"a read\n", "line 1 must be `name role secret`"},
         {"a read hidden b\n", "line 1 must be `name role secret`"},
-        {"hidden! read a\n", "line 1 has a name that is not allowed: 1 to 64 characters of A-Z a-z 0-9 . _ -"},
+        {"hidden! read a\n",
+         "line 1 has a name that is not allowed: 1 to 31 characters of A-Z a-z 0-9 . _ -"},
         {"API_KEY read hidden\n", "line 1 has the name API_KEY, which is reserved"},
-        {"a hidden b\n", "line 1 has an unknown role; allowed: admin, call, agent, agent=PATTERN, metrics, read"},
+        {"a hidden b\n",
+         "line 1 has an unknown role; allowed: admin, call, agent, agent=PATTERN, metrics, read"},
         {"a agent=hidden! b\n",
          "line 1 has a bad pattern: what follows agent= must be a pod's name, or the beginning of "
          "one with a * behind it: \"voice-agent-*\""},

@@ -9,17 +9,16 @@
 
 #include "api/over.h"
 
-static void a_call_is_remembered_for_its_provider(void **state UNUSED)
+static void a_call_is_remembered(void **state UNUSED)
 {
     struct over *over;
 
     assert_int_equal(over_new(&over), 0);
-    assert_false(over_has(over, "twilio", "CA1"));
-    over_add(over, "twilio", "CA1");
-    over_add(over, "twilio", "CA1");
-    assert_true(over_has(over, "twilio", "CA1"));
-    assert_false(over_has(over, "plivo", "CA1"));
-    assert_false(over_has(over, "twilio", "CA"));
+    assert_false(over_has(over, "CA1"));
+    over_add(over, "CA1");
+    over_add(over, "CA1");
+    assert_true(over_has(over, "CA1"));
+    assert_false(over_has(over, "CA"));
     over_free(over);
 }
 
@@ -31,18 +30,18 @@ static void the_oldest_is_forgotten_for_the_newest(void **state UNUSED)
     assert_int_equal(over_new(&over), 0);
     for (unsigned i = 0; i < OVER_MAX + 10; i++) {
         snprintf(call_sid, sizeof(call_sid), "CA%u", i);
-        over_add(over, "twilio", call_sid);
+        over_add(over, call_sid);
     }
-    assert_false(over_has(over, "twilio", "CA9"));
-    assert_true(over_has(over, "twilio", "CA10"));
-    assert_true(over_has(over, "twilio", call_sid));
+    assert_false(over_has(over, "CA9"));
+    assert_true(over_has(over, "CA10"));
+    assert_true(over_has(over, call_sid));
     over_free(over);
 }
 
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(a_call_is_remembered_for_its_provider),
+        cmocka_unit_test(a_call_is_remembered),
         cmocka_unit_test(the_oldest_is_forgotten_for_the_newest),
     };
 

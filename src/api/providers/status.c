@@ -29,14 +29,14 @@ static void status_answer(const struct status_callback *callback)
 static void status_remember(const struct status_callback *callback)
 {
     if (verify_is_on(callback->task.api, callback->provider))
-        over_add(callback->task.api->over, callback->provider->name, callback->call_sid);
+        over_add(callback->task.api->overs[callback->provider->secret], callback->call_sid);
 }
 
 static void status_ignore(const struct status_callback *callback, const char *error)
 {
     struct http_request *request = callback->task.request;
 
-    if (error && log_limit_passes(LOG_OF_WEBHOOK, LOG_WARN))
+    if (error && log_limit_passes(verify_log_kind(callback->task.api, callback->provider), LOG_WARN))
         log_warn("status callback ignored", log_str("provider", callback->provider->name),
                  log_str("call_sid", callback->call_sid), log_str("error", error),
                  log_str("peer", http_request_peer(request)),
@@ -58,7 +58,8 @@ static void api_status_callback_stored(struct api_task *task, const struct resul
         return;
     }
     status_remember(callback);
-    api_note_release(task, result, callback->call_sid, API_STATUS_CALLBACK);
+    api_note_release(task, result, callback->call_sid, API_STATUS_CALLBACK,
+                     verify_log_kind(task->api, callback->provider));
     status_answer(callback);
 }
 

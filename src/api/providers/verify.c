@@ -86,11 +86,16 @@ bool verify_is_on(const struct api *api, const struct provider *provider)
     return secrets_count(api->secrets, provider->secret) > 0;
 }
 
+enum log_kind verify_log_kind(const struct api *api, const struct provider *provider)
+{
+    return verify_is_on(api, provider) ? LOG_OF_PROVIDER : LOG_OF_WEBHOOK;
+}
+
 static void verify_refuse_call(struct api *api, struct http_request *request, const struct provider *provider,
                                const char *call_sid, enum webhook_refusal reason, const char *error)
 {
     instruments_webhook_refused(api->instruments, provider->name, reason);
-    if (log_limit_passes(LOG_OF_WEBHOOK, LOG_WARN))
+    if (log_limit_passes(verify_log_kind(api, provider), LOG_WARN))
         log_warn("webhook refused", log_str("provider", provider->name), log_str("error", error),
                  log_str("reason", webhook_refusal_name(reason)), log_str("call_sid", call_sid),
                  log_str("peer", http_request_peer(request)),

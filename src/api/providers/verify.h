@@ -7,6 +7,7 @@
 #include "api/api_internal.h"
 #include "api/providers/provider.h"
 #include "api/providers/signature.h"
+#include "base/log_limit.h"
 
 /*
  * True: it does, or nobody has set that provider's token. False: it has been answered and nothing else may be
@@ -14,6 +15,12 @@
  */
 bool verify_webhook(struct api *api, struct http_request *request,
                     const struct provider *provider) MUST_CHECK;
+
+/*
+ * Of which kind are lines about a webhook that verify_webhook let through? What strangers send must not use
+ * up the lines about a provider that does what it may not do.
+ */
+enum log_kind verify_log_kind(const struct api *api, const struct provider *provider);
 
 /* Has somebody set the provider's token? */
 bool verify_is_on(const struct api *api, const struct provider *provider);

@@ -24,7 +24,7 @@ static void webhook_refuse(const struct allocation *allocation, const char *erro
 {
     struct http_request *request = allocation->task.request;
 
-    if (log_limit_passes(LOG_OF_WEBHOOK, LOG_WARN))
+    if (log_limit_passes(verify_log_kind(allocation->task.api, allocation->webhook), LOG_WARN))
         log_warn("webhook refused", log_str("provider", allocation->webhook->name), log_str("error", error),
                  log_str("call_sid", allocation->call_sid), log_str("peer", http_request_peer(request)),
                  log_str("request_id", http_request_id(request)));
@@ -123,7 +123,7 @@ static void api_webhook(struct api *api, struct http_request *request, const str
     allocation_read(allocation, &params);
     if (params.error)
         webhook_refuse(allocation, params.error);
-    else if (verify_is_on(api, provider) && over_has(api->over, provider->name, allocation->call_sid))
+    else if (verify_is_on(api, provider) && over_has(api->overs[provider->secret], allocation->call_sid))
         verify_refuse_replay(api, request, provider, allocation->call_sid);
     else
         allocation_start(allocation);

@@ -668,6 +668,8 @@ static int seen_decode(struct operation *operation, const redisReply *reply)
     if (slice_equals(what, "x"))
         return operation_invalid(operation, OUTCOME_CONFLICT,
                                  "this pod is managed elsewhere and cannot be registered");
+    if (slice_equals(what, "f"))
+        return operation_invalid(operation, OUTCOME_CONFLICT, "there are too many pods");
     result->pod_seen.is_new = slice_equals(what, "n");
     result->pod_seen.tier = answer_text(&answer);
     answer_ended(&answer, answer_u64(&answer), &result->pod_seen.ended);

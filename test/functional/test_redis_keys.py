@@ -240,3 +240,16 @@ def test_each_call_is_one_evalsha_and_nothing_else(start_redis, start_on, has_po
             assert stats[name.lower()] == count or name == "TIME"
         assert sum(inner.values()) <= 11 * CALLS, inner
         print(f"{path}: {CALLS} EVALSHA, in each: {({name: n // CALLS for name, n in inner.items()})}")
+
+
+def test_there_are_never_more_pods_than_the_limit(redis_server, start_on):
+    """As in the embedded store: PODS_MAX in src/core/command.h."""
+    router = start_on(redis_server, {"POD_SOURCE": "api", "STATIC_PODS": ""})
+    client = redis_server.client()
+    pod = {"pod_name": "box-1", "address": "10.0.0.1:8000"}
+    assert router.post("/api/v1/pods", json=pod).status_code == 200
+    record = client.hget("voice:pods", "box-1")
+    client.hset("voice:pods", mapping={f"full-{i}": record for i in range(49999)})
+    answer = router.post("/api/v1/pods", json={**pod, "pod_name": "box-2"})
+    assert (answer.status_code, answer.json()["error"]) == (409, "there are too many pods")
+    assert router.post("/api/v1/pods", json=pod).status_code == 200  # it is there already

@@ -86,12 +86,15 @@ bool carried_has_client(const struct gateway *gateway, const struct held_call *c
     return false;
 }
 
-bool carried_make_room(struct gateway *gateway, const struct held_call *call, size_t openings)
+/* How many the call has; *ret_silent of them do not count, *ret_longest has been silent longest. */
+static size_t carried_count_of(const struct gateway *gateway, const struct held_call *call,
+                               size_t *ret_silent, struct carried **ret_longest)
 {
-    struct carried *silent = NULL;
-    uint64_t silence_ms = GATEWAY_SILENCE_MS;
-    size_t count = openings;
+    uint64_t longest_ms = 0;
+    size_t count = 0;
 
+    *ret_silent = 0;
+    *ret_longest = NULL;
     LIST_FOR_EACH (link, &gateway->carried) {
         struct carried *carried = LIST_ENTRY(link, struct carried, link);
         uint64_t ms;
@@ -100,20 +103,40 @@ bool carried_make_room(struct gateway *gateway, const struct held_call *call, si
             continue;
         count++;
         ms = tunnel_client_silence_ms(carried->tunnel);
-        if (ms >= silence_ms) {
-            silence_ms = ms;
-            silent = carried;
+        if (ms < GATEWAY_SILENCE_MS ||
+            (gateway->secret_count == 0 && !tunnel_client_has_ended(carried->tunnel)))
+            continue;
+        (*ret_silent)++;
+        if (ms >= longest_ms) {
+            longest_ms = ms;
+            *ret_longest = carried;
         }
     }
-    if (count <= gateway->settings.streams_per_call)
-        return true;
-    if (!silent)
-        return false;
-    log_info("connection closed for another one of its call: its client has been silent",
-             log_str("call_sid", silent->call_sid), log_str("pod", silent->pod),
-             log_str("request_id", silent->request_id));
-    tunnel_cut(silent->tunnel, TUNNEL_REPLACED);
-    return true;
+    return count;
+}
+
+bool carried_has_room(const struct gateway *gateway, const struct held_call *call, size_t openings)
+{
+    struct carried *longest;
+    size_t silent;
+    size_t count = carried_count_of(gateway, call, &silent, &longest);
+
+    return count - silent + openings <= gateway->settings.streams_per_call;
+}
+
+void carried_make_room(struct gateway *gateway, const struct held_call *call, size_t openings)
+{
+    struct carried *longest;
+    size_t silent;
+
+    while (carried_count_of(gateway, call, &silent, &longest) + openings >
+               gateway->settings.streams_per_call &&
+           longest) {
+        log_info("connection closed for another one of its call: its client has been silent",
+                 log_str("call_sid", longest->call_sid), log_str("pod", longest->pod),
+                 log_str("request_id", longest->request_id));
+        tunnel_cut(longest->tunnel, TUNNEL_REPLACED);
+    }
 }
 
 void carried_cut_all(struct gateway *gateway)

@@ -109,10 +109,14 @@ void carried_cut_all(struct gateway *gateway);
 /* Those of one call, which is over, or is on the pod `but_on_pod` now; NULL: all. */
 void carried_cut_call(struct gateway *gateway, const struct held_call *call, const char *but_on_pod);
 /*
- * One more connection of the call is being opened, which makes `openings` of them; true if it may be. At the
- * limit the one whose client has been silent longest makes room, if that is long enough.
+ * May the call have its open connections and `openings` more? Those whose clients have gone do not count.
+ * Where tickets show that who comes is the provider, those whose clients have been silent for long enough do
+ * not count either: a provider that comes back has left them. Without tickets anybody could push a caller
+ * out.
  */
-bool carried_make_room(struct gateway *gateway, const struct held_call *call, size_t openings);
+bool carried_has_room(const struct gateway *gateway, const struct held_call *call, size_t openings);
+/* Closes those that carried_has_room did not count, the longest silent first, as far as it is necessary. */
+void carried_make_room(struct gateway *gateway, const struct held_call *call, size_t openings);
 /* Does the call have an open connection whose client is still there? */
 bool carried_has_client(const struct gateway *gateway, const struct held_call *call);
 

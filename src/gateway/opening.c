@@ -27,6 +27,8 @@ enum {
 
 /* All that a client learns of a pod that does not agree; the log has the rest. */
 #define NOT_ACCEPTED "the pod did not accept the connection"
+#define CLIENT_GONE "the client has gone"
+#define CALL_FULL "the call has too many connections"
 
 struct opening {
     unsigned magic;
@@ -41,6 +43,7 @@ struct opening {
     uv_timer_t timer;     /* for the pod's answer */
     struct strbuf answer; /* in the request's arena, as all that is not fixed in size */
     bool is_aborted;
+    bool is_forsaken;       /* its client has gone, and another one of the call needs its place */
     enum pod_source source; /* of the pod that has the call */
     unsigned moves;
     char call_sid[CALL_SID_MAX + 1];
@@ -129,6 +132,10 @@ static void opening_refuse(struct opening *opening, int status, enum refusal_rea
 static bool opening_is_over(struct opening *opening)
 {
     assert(opening->magic == OPENING_MAGIC);
+    if (opening->is_forsaken) {
+        opening_refuse(opening, 400, REFUSED_CLIENT_GONE, CLIENT_GONE);
+        return true;
+    }
     if (opening->is_aborted)
         opening_refuse(opening, 503, REFUSED_STOPPING, "the router is stopping");
     return opening->is_aborted;
@@ -162,9 +169,14 @@ static bool opening_ask(struct opening *opening, const struct command *command, 
     return err == 0;
 }
 
+static size_t opening_count_of_call(const struct opening *opening);
+static bool opening_has_room(const struct opening *opening);
+
 /* The pod has agreed: from here on the two sockets are all that is left. */
 static void opening_carry(struct opening *opening)
 {
+    struct held_call *call = opening->call;
+    size_t others;
     const struct carried_names names = {
         .call_sid = opening->call_sid, .pod = opening->pod, .request_id = http_request_id(opening->request)};
     uv_tcp_t *client;
@@ -177,12 +189,18 @@ static void opening_carry(struct opening *opening)
         opening_refuse(opening, 409, REFUSED_NO_CALL, "the call has ended");
         return;
     }
+    /* A connection that was silent when this one began may have spoken since. */
+    if (!opening_has_room(opening)) {
+        opening_refuse(opening, 429, REFUSED_CALL_FULL, CALL_FULL);
+        return;
+    }
+    others = opening_count_of_call(opening) - 1;
     err = http_upgrade(opening->request, &client, &early);
     if (err < 0) {
         /* Who has gone does not see this; but every request is answered. */
         opening_refuse(opening, err == -ENOMEM ? 503 : 400,
                        err == -ENOMEM ? REFUSED_NO_MEMORY : REFUSED_CLIENT_GONE,
-                       err == -ENOMEM ? "out of memory" : "the client has gone");
+                       err == -ENOMEM ? "out of memory" : CLIENT_GONE);
         return;
     }
     err = carried_start(opening->gateway, &names, opening->call, client, opening->pod_tcp,
@@ -193,6 +211,7 @@ static void opening_carry(struct opening *opening)
     } else {
         opening->pod_tcp = NULL;
         opening->call = NULL;
+        carried_make_room(opening->gateway, call, others);
     }
     opening_end(opening);
 }
@@ -429,19 +448,47 @@ static void opening_connect(struct opening *opening)
                        err == -ENOMEM ? "out of memory" : "the pod's address cannot be used");
 }
 
+/*
+ * Gives it up as soon as that is possible: at once, unless the store is being asked, whose answer ends it.
+ */
+static void opening_give_up(struct opening *opening)
+{
+    if (opening->connecting)
+        connect_cancel(opening->connecting);
+    else if (opening->pod_tcp)
+        (void)opening_is_over(opening);
+}
+
+/*
+ * How many of the call's connections are being opened, this one among them. A client that did not wait for
+ * its pod and asked again must not stand in its own way: what it has left is given up.
+ */
+static size_t opening_count_of_call(const struct opening *opening)
+{
+    size_t count = 0;
+
+    LIST_FOR_EACH (link, &opening->gateway->openings) {
+        struct opening *other = opening_of(link);
+
+        if (other->call != opening->call || other->is_forsaken)
+            continue;
+        if (other != opening && http_request_is_abandoned(other->request)) {
+            other->is_forsaken = true;
+            opening_give_up(other);
+            continue;
+        }
+        count++;
+    }
+    return count;
+}
+
 /* May the call have one more connection, beside those that are open or being opened? */
 static bool opening_has_room(const struct opening *opening)
 {
-    struct gateway *gateway = opening->gateway;
-    size_t openings = 0;
+    const struct gateway *gateway = opening->gateway;
 
-    if (calls_connections(opening->call) <= gateway->settings.streams_per_call)
-        return true;
-    /* Some of them may be about to close. */
-    LIST_FOR_EACH (link, &gateway->openings) {
-        openings += opening_of(link)->call == opening->call;
-    }
-    return carried_make_room(gateway, opening->call, openings);
+    return calls_connections(opening->call) <= gateway->settings.streams_per_call ||
+           carried_has_room(gateway, opening->call, opening_count_of_call(opening));
 }
 
 /* Nothing is connected before the store knows of it: what is being opened must not be released meanwhile. */
@@ -454,7 +501,7 @@ static void opening_hold(struct opening *opening)
     } else if (err < 0) {
         opening_refuse(opening, 503, REFUSED_NO_MEMORY, "out of memory");
     } else if (!opening_has_room(opening)) {
-        opening_refuse(opening, 429, REFUSED_CALL_FULL, "the call has too many connections");
+        opening_refuse(opening, 429, REFUSED_CALL_FULL, CALL_FULL);
     } else {
         opening_ask_hold(opening);
     }
@@ -631,9 +678,5 @@ void opening_start(struct gateway *gateway, struct http_request *request)
 void opening_abort(struct opening *opening)
 {
     opening->is_aborted = true;
-    if (opening->connecting)
-        connect_cancel(opening->connecting);
-    else if (opening->pod_tcp)
-        (void)opening_is_over(opening);
-    /* Else the store is being asked: its answer ends it. */
+    opening_give_up(opening);
 }

@@ -4,11 +4,12 @@
 
 /* A word that ends with a hyphen stands for all that begin with it. */
 static const char *const client_headers[] = {
-    "forwarded",           "x-forwarded",      "x-forwarded-",   "x-real-ip",
-    "x-client-ip",         "client-ip",        "x-remote-ip",    "x-remote-addr",
-    "x-cluster-client-ip", "true-client-ip",   "cf-connecting-", "fastly-client-ip",
-    "fly-client-ip",       "x-azure-",         "x-appengine-",   "x-envoy-external-address",
-    "x-proxyuser-ip",      "x-originating-ip", "x-original-",    "x-rewrite-url",
+    "forwarded",           "x-forwarded",        "x-forwarded-",   "x-real-ip",
+    "x-client-ip",         "client-ip",          "x-remote-ip",    "x-remote-addr",
+    "x-cluster-client-ip", "true-client-ip",     "cf-connecting-", "fastly-client-ip",
+    "fly-client-ip",       "x-azure-",           "x-appengine-",   "x-envoy-external-address",
+    "x-proxyuser-ip",      "x-originating-ip",   "x-original-",    "x-rewrite-url",
+    "proxy-client-ip",     "wl-proxy-client-ip", "x-vercel-",      "incap-client-ip",
 };
 
 /* Is `word` at the beginning of `name`? */

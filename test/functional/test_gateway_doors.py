@@ -4,6 +4,7 @@ whatever stands at them, and headers in which strangers claim to be somebody."""
 import contextlib
 import socket
 import threading
+import time
 
 import pytest
 from conftest import wait_until
@@ -36,6 +37,7 @@ def listener():
     with socket.socket() as sock:
         sock.bind(("127.0.0.1", 0))
         sock.listen(16)
+        sock.settimeout(60)
         yield sock
 
 
@@ -168,6 +170,42 @@ def test_a_stream_whose_client_is_silent_makes_room_and_one_that_speaks_does_not
         assert len(log_of(world.router, "connection closed", reason="replaced", call_sid="CA1")) == 1
         assert refusals(world.router, "call_full") > 0
     assert world.call("CA1")
+
+
+def test_without_tickets_nobody_is_pushed_out(start_world):
+    """Anybody who knows the pod's name could be the third: the silent caller stays."""
+    world = start_world(env={"GATEWAY_RELEASE_GRACE": LONG})
+    _, path = world.place("CA1")
+    with world.open(path) as silent, world.open(path) as other:
+        time.sleep(6)  # longer than GATEWAY_SILENCE_MS
+        assert world.refusal(path) == 429
+        assert silent.echoes() and other.echoes()
+
+
+def test_a_silent_stream_stays_until_the_pod_has_agreed_to_the_new_one(start_world):
+    world = start_world(env={"GATEWAY_SECRET": SECRET, "GATEWAY_RELEASE_GRACE": LONG})
+    pod, path = world.place("CA1")
+    with world.open(path) as one, world.open(path) as other:
+        time.sleep(6)  # longer than GATEWAY_SILENCE_MS
+        world.agents[pod].refusal = b"HTTP/1.1 500 no\r\nContent-Length: 0\r\n\r\n"
+        assert world.refusal(path) == 502
+        assert one.echoes() and other.echoes()
+
+
+def test_a_client_that_did_not_wait_does_not_stand_in_its_own_way(start_router):
+    """It connects, gives up before the pod has answered, and comes again: each time the pod is asked."""
+    with listener() as silent:
+        env = {"STATIC_PODS": f"box=127.0.0.1:{silent.getsockname()[1]}", "GATEWAY_SECRET": SECRET, "GATEWAY_CONNECT_TIMEOUT": "10s"}
+        router = start_router(env)
+        path = path_of(router, "CA1")
+        head = f"GET {path} HTTP/1.1\r\nHost: x\r\nUpgrade: websocket\r\nConnection: Upgrade\r\nSec-WebSocket-Key: x\r\nSec-WebSocket-Version: 13\r\n\r\n"
+        asked = []
+        for _ in range(6):
+            with socket.create_connection(("127.0.0.1", router.port), timeout=60) as client:
+                client.sendall(head.encode())
+                asked.append(silent.accept()[0])
+        for sock in asked:
+            sock.close()
 
 
 # ----- Where a pod may be -----

@@ -3,6 +3,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 
+#include "http/evict.h"
 #include "http/reserve.h"
 
 static void connection_format_peer(struct http_connection *connection)
@@ -35,6 +36,7 @@ struct http_connection *connection_new(struct http_server *server, uv_tcp_t *tcp
     list_init(&connection->wait_link);
     list_init(&connection->ready_link);
     list_init(&connection->reserve_link);
+    list_init(&connection->unsent_link);
     list_append(&server->all, &connection->link);
     server->objects++;
     parser_init(connection);
@@ -79,6 +81,7 @@ static void connection_free(struct http_connection *connection)
     list_remove(&connection->link);
     list_remove(&connection->wait_link);
     list_remove(&connection->ready_link);
+    list_remove(&connection->unsent_link);
     connection->magic = 0;
     free(connection);
     server_lost_object(server);
@@ -96,6 +99,7 @@ void connection_await(struct http_connection *connection, enum http_wait wait)
         wait = WAIT_RESERVE;
     }
     list_remove(&connection->wait_link);
+    list_remove(&connection->unsent_link);
     connection->wait = wait;
     if (wait == WAIT_NONE || connection_is_gone(connection))
         return;
@@ -171,6 +175,7 @@ static void connection_leave_lists(struct http_connection *connection)
         http_response_settle(connection->request);
     list_remove(&connection->wait_link);
     list_remove(&connection->ready_link);
+    list_remove(&connection->unsent_link);
 }
 
 void connection_close(struct http_connection *connection)
@@ -333,6 +338,7 @@ static void connection_process(struct http_connection *connection)
     unsigned answered = 0;
 
     assert(!connection->is_processing);
+    evict_note_read(connection);
     connection->is_processing = true;
     while (!connection_is_busy(connection) && connection->parsed < connection->len) {
         struct http_request *request = connection->request;

@@ -1,5 +1,6 @@
 #include "http/evict.h"
 
+#include <linux/sockios.h>
 #include <sys/ioctl.h>
 
 #include "base/log.h"
@@ -49,6 +50,83 @@ static struct http_connection *oldest_of(struct http_server *server, enum http_w
     return NULL;
 }
 
+/* The oldest of those that are slow, or have been. The slow ones are in front. */
+static struct http_connection *oldest_slow(struct http_server *server)
+{
+    unsigned looks = 0;
+
+    LIST_FOR_EACH (link, &server->waiting[WAIT_READ]) {
+        struct http_connection *connection = LIST_ENTRY(link, struct http_connection, wait_link);
+        bool is_slow = connection->was_slow || waited_ms(connection) >= EVICT_HASTE_MS;
+
+        if (looks++ == EVICT_LOOKS_MAX)
+            break;
+        if (is_slow && connection->is_counted && !has_unread(connection))
+            return connection;
+    }
+    return NULL;
+}
+
+void evict_note_read(struct http_connection *connection)
+{
+    if (connection->wait == WAIT_READ && waited_ms(connection) >= EVICT_HASTE_MS)
+        connection->was_slow = true;
+}
+
+static size_t socket_unsent(int fd)
+{
+    int count = 0;
+
+    return ioctl(fd, SIOCOUTQ, &count) == 0 && count > 0 ? (size_t)count : 0;
+}
+
+/*
+ * How much of an answer is on its way, here and in the kernel. The kernel takes so much ahead that what waits
+ * here says nothing for seconds.
+ */
+static size_t connection_unsent(const struct http_connection *connection)
+{
+    size_t count = uv_stream_get_write_queue_size((const uv_stream_t *)connection->tcp);
+    uv_os_fd_t fd;
+
+    if (uv_fileno((const uv_handle_t *)connection->tcp, &fd) == 0)
+        count += socket_unsent(fd);
+    return count + (connection->tls_fd >= 0 ? socket_unsent(connection->tls_fd) : 0);
+}
+
+void evict_note_write(struct http_connection *connection)
+{
+    struct http_server *server = connection->server;
+
+    connection->unsent = connection_unsent(connection);
+    connection->unsent_ms = uv_now(server->loop);
+    list_remove(&connection->unsent_link);
+    list_append(&server->unread, &connection->unsent_link);
+}
+
+/* Whoever has taken something goes to the end of the list, where it has its time again. */
+static struct http_connection *oldest_unread(struct http_server *server)
+{
+    uint64_t now_ms = uv_now(server->loop);
+    unsigned looks = 0;
+
+    LIST_FOR_EACH (link, &server->unread) {
+        struct http_connection *connection = LIST_ENTRY(link, struct http_connection, unsent_link);
+        size_t unsent;
+
+        if (now_ms - connection->unsent_ms < EVICT_PATIENCE_MS || looks++ == EVICT_LOOKS_MAX)
+            break;
+        if (!connection->is_counted || !connection->request || connection->request->state != REQUEST_WRITING)
+            continue;
+        unsent = connection_unsent(connection);
+        /* Bytes that go through TLS count a little more or less on their way. */
+        if (max_u64(unsent, connection->unsent) - min_u64(unsent, connection->unsent) < EVICT_TAKEN_MIN)
+            return connection;
+        evict_note_write(connection);
+    }
+    return NULL;
+}
+
 static struct http_connection *evict_choose(struct http_server *server)
 {
     struct http_connection *silent = oldest_of(server, WAIT_SILENT, 0);
@@ -64,7 +142,10 @@ static struct http_connection *evict_choose(struct http_server *server)
         return waited_ms(silent) > waited_ms(other) ? silent : other;
     if (silent || other)
         return silent ? silent : other;
-    return oldest_of(server, WAIT_READ, EVICT_PATIENCE_MS);
+    other = oldest_of(server, WAIT_READ, EVICT_PATIENCE_MS);
+    if (!other)
+        other = oldest_unread(server);
+    return other ? other : oldest_slow(server);
 }
 
 static void evict_log(struct http_server *server, const struct http_connection *connection)
@@ -92,6 +173,9 @@ bool evict_one(struct http_server *server)
     server_discount(server, connection);
     if (connection->wait == WAIT_READ)
         connection_refuse(connection, 503, "too many connections");
-    connection_close(connection);
+    if (connection->wait == WAIT_WRITE)
+        connection_reset(connection); /* nobody is going to read what the kernel still has */
+    else
+        connection_close(connection);
     return true;
 }

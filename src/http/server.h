@@ -75,6 +75,7 @@ struct http_server {
     size_t connections; /* open and within the limit */
     uint64_t evicted;   /* closed to make room: see evict.h */
     struct complaint evictions;
+    struct list unread; /* answers that wait for their clients, the one looked at longest ago first */
     struct clients clients;
     struct complaint crowded; /* connections of clients that had as many as they may */
     size_t held;              /* requests whose clients wait on purpose: see http_request_hold */

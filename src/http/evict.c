@@ -1,6 +1,7 @@
 #include "http/evict.h"
 
 #include <linux/sockios.h>
+#include <netinet/tcp.h>
 #include <sys/ioctl.h>
 
 #include "base/log.h"
@@ -32,8 +33,28 @@ static uint64_t waited_ms(const struct http_connection *connection)
     return uv_now(server->loop) + server->wait_ms[connection->wait] - connection->deadline_ms;
 }
 
-/* Of those that wait for the same thing the one that has done so longest, and for `min_ms` at least. */
-static struct http_connection *oldest_of(struct http_server *server, enum http_wait wait, uint64_t min_ms)
+/*
+ * Has something come on a TLS client's socket since this connection waits? It is a part of a record then,
+ * which nobody can read before the rest is there.
+ */
+static bool has_record_under_way(const struct http_connection *connection)
+{
+    enum { SLACK_MS = 50 }; /* between what the kernel and the loop think is now */
+    struct tcp_info info = {0};
+    socklen_t len = sizeof(info);
+
+    if (connection->tls_fd < 0 || getsockopt(connection->tls_fd, IPPROTO_TCP, TCP_INFO, &info, &len) < 0)
+        return false;
+    return info.tcpi_last_data_recv + SLACK_MS < waited_ms(connection) &&
+           info.tcpi_last_data_recv < connection->server->wait_ms[WAIT_READ];
+}
+
+/*
+ * Of those that wait for the same thing the one that has done so longest, and for `min_ms` at least; with
+ * `spare_records` none of which a part of a record has come.
+ */
+static struct http_connection *oldest_of(struct http_server *server, enum http_wait wait, uint64_t min_ms,
+                                         bool spare_records)
 {
     unsigned looks = 0;
 
@@ -44,6 +65,8 @@ static struct http_connection *oldest_of(struct http_server *server, enum http_w
             continue; /* it has taken no room; there are few of these */
         if (waited_ms(connection) < min_ms || looks++ == EVICT_LOOKS_MAX)
             break;
+        if (spare_records && has_record_under_way(connection))
+            continue;
         if (wait == WAIT_LINGER || !has_unread(connection))
             return connection;
     }
@@ -127,25 +150,34 @@ static struct http_connection *oldest_unread(struct http_server *server)
     return NULL;
 }
 
-static struct http_connection *evict_choose(struct http_server *server)
+/* Of those on which nothing is asked. */
+static struct http_connection *choose_idle(struct http_server *server, bool spare_records)
 {
-    struct http_connection *silent = oldest_of(server, WAIT_SILENT, 0);
+    struct http_connection *silent = oldest_of(server, WAIT_SILENT, 0, spare_records);
     struct http_connection *other;
 
     if (silent && waited_ms(silent) >= EVICT_PATIENCE_MS)
         return silent;
-    other = oldest_of(server, WAIT_LINGER, 0);
+    other = oldest_of(server, WAIT_LINGER, 0, false);
     if (other)
         return other;
-    other = oldest_of(server, WAIT_IDLE, 0);
+    other = oldest_of(server, WAIT_IDLE, 0, spare_records);
     if (silent && other)
         return waited_ms(silent) > waited_ms(other) ? silent : other;
-    if (silent || other)
-        return silent ? silent : other;
-    other = oldest_of(server, WAIT_READ, EVICT_PATIENCE_MS);
-    if (!other)
-        other = oldest_unread(server);
-    return other ? other : oldest_slow(server);
+    return silent ? silent : other;
+}
+
+static struct http_connection *evict_choose(struct http_server *server)
+{
+    struct http_connection *connection = choose_idle(server, true);
+
+    if (!connection)
+        connection = choose_idle(server, false);
+    if (!connection)
+        connection = oldest_of(server, WAIT_READ, EVICT_PATIENCE_MS, false);
+    if (!connection)
+        connection = oldest_unread(server);
+    return connection ? connection : oldest_slow(server);
 }
 
 static void evict_log(struct http_server *server, const struct http_connection *connection)

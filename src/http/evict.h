@@ -15,7 +15,8 @@
  *
  * A connection that has asked before is one of a proxy or a client that means to ask again, and it could be
  * doing so right now. So it goes later, and none is closed for which something has arrived, on a TLS
- * client's own socket as well. A handler at work, a stream and a long poll are never cut off, nor is an
+ * client's own socket as well; one with a part of a TLS record only if there is no other to take in 1 to 3.
+ * A handler at work, a stream and a long poll are never cut off, nor is an
  * answer that its client is taking.
  */
 #ifndef HTTP_EVICT_H

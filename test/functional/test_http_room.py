@@ -217,6 +217,17 @@ def test_who_sends_request_after_request_slowly_makes_room(make_server, pieces):
     close_all(slow + busy)
 
 
+def test_who_takes_more_than_a_moment_to_send_makes_room(make_server):
+    server = make_server(max_connections=4)
+    slow = [server.connect() for _ in range(4)]
+    for client in slow:
+        client.send(b"GET /tiny HTTP/1.1\r\n")
+    time.sleep(HASTE_S * 2)
+    assert has_room(server)
+    assert is_refusal(slow[0].answer())
+    close_all(slow)
+
+
 def test_half_a_request_goes_on_while_there_are_slow_clients(make_server):
     server = make_server(max_connections=4)
     slow = [server.connect() for _ in range(3)]

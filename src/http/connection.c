@@ -37,6 +37,7 @@ struct http_connection *connection_new(struct http_server *server, uv_tcp_t *tcp
     list_init(&connection->ready_link);
     list_init(&connection->reserve_link);
     list_init(&connection->unsent_link);
+    list_init(&connection->large_link);
     list_append(&server->all, &connection->link);
     server->objects++;
     parser_init(connection);
@@ -61,6 +62,7 @@ static void connection_drop_buffer(struct http_connection *connection)
         server_give_buffer(connection->server, connection->buffer);
     } else {
         connection->server->large -= connection->room;
+        list_remove(&connection->large_link);
         free(connection->buffer);
     }
     connection->buffer = NULL;
@@ -429,6 +431,16 @@ static size_t connection_next_room(const struct http_connection *connection)
     return min_u64(whole <= room + room / 4 ? whole : room, CONNECTION_BUFFER_MAX);
 }
 
+/* NULL: then reading goes on as long as there is room, and fails with UV_ENOBUFS after that. */
+static char *connection_take_large(struct http_connection *connection, size_t wanted)
+{
+    struct http_server *server = connection->server;
+
+    if (server->large + wanted > HTTP_LARGE_MAX)
+        evict_large(connection, wanted);
+    return server->large + wanted <= HTTP_LARGE_MAX ? malloc(wanted) : NULL;
+}
+
 /*
  * Room for more of a request that is being read: moves it to the front, or into a larger buffer. The checks
  * of the parser keep every request below CONNECTION_BUFFER_MAX.
@@ -442,16 +454,15 @@ static void connection_grow(struct http_connection *connection)
 
     if (connection->room - connection->len >= CONNECTION_BUFFER / 8)
         return;
-    /* Without it reading goes on as long as there is room, and then fails with UV_ENOBUFS. */
-    if (used + CONNECTION_BUFFER / 2 > connection->room && wanted > connection->room &&
-        connection->server->large + wanted <= HTTP_LARGE_MAX)
-        larger = malloc(wanted);
+    if (used + CONNECTION_BUFFER / 2 > connection->room && wanted > connection->room)
+        larger = connection_take_large(connection, wanted);
     if (larger) {
         memcpy(larger, connection->buffer + connection->start, used);
         connection_drop_buffer(connection);
         connection->buffer = larger;
         connection->room = wanted;
         connection->server->large += wanted;
+        list_append(&connection->server->large_ones, &connection->large_link);
     } else {
         memmove(connection->buffer, connection->buffer + connection->start, used);
     }

@@ -30,6 +30,7 @@ struct http_connection {
     enum http_wait wait;
     struct list ready_link;
     struct list reserve_link;
+    struct list large_link;  /* while its buffer is not from the pool */
     struct list unsent_link; /* while its answer waits for the client: see evict.h */
     size_t unsent;           /* of that answer, and when that was: uv_now */
     uint64_t unsent_ms;

@@ -211,3 +211,19 @@ bool evict_one(struct http_server *server)
         connection_close(connection);
     return true;
 }
+
+void evict_large(struct http_connection *connection, size_t wanted)
+{
+    struct http_server *server = connection->server;
+    unsigned looks = 0;
+
+    LIST_FOR_EACH (link, &server->large_ones) {
+        struct http_connection *other = LIST_ENTRY(link, struct http_connection, large_link);
+
+        if (server->large + wanted <= HTTP_LARGE_MAX || looks++ == EVICT_LOOKS_MAX)
+            return;
+        if (other != connection && other->wait == WAIT_READ && waited_ms(other) >= EVICT_PATIENCE_MS &&
+            !has_unread(other))
+            connection_refuse(other, 503, "too many large requests at once");
+    }
+}

@@ -34,6 +34,13 @@ enum {
 /* Closes one, which no longer counts when this returns. False: there is none. Logs it now and then. */
 bool evict_one(struct http_server *server);
 
+/*
+ * Its request needs `wanted` bytes more than HTTP_LARGE_MAX leaves: large requests that have been sent for
+ * more than EVICT_PATIENCE_MS are answered with 503, the oldest first, until there is room or there are no
+ * more.
+ */
+void evict_large(struct http_connection *connection, size_t wanted);
+
 /* More of the request it is at has come: was that slow? */
 void evict_note_read(struct http_connection *connection);
 

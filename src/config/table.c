@@ -52,8 +52,8 @@ const struct setting config_table[] = {
      LIMITS(1, 1000000),
      .help =
          "Connections open at once. At the limit the connection that has been idle longest is closed for a "
-         "new one, then one that has been sending its request for more than a second. If there is none, a "
-         "new one gets 503, but /health and /ready are still answered."},
+         "new one, then one that is slow to send its requests or does not read its answer. If there is "
+         "none, a new one gets 503, but /health and /ready are still answered."},
     {"MAX_CONNECTIONS_PER_CLIENT", group_http, SETTING_UINT, FIELD(max_connections_per_client),
      .fallback = "0", LIMITS(0, 1000000),
      .help = "Connections open at once from one address (IPv6: one /64); more get 503. Addresses in "

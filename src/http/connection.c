@@ -3,6 +3,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 
+#include "http/evict.h"
 #include "http/reserve.h"
 
 static void connection_format_peer(struct http_connection *connection)
@@ -35,6 +36,8 @@ struct http_connection *connection_new(struct http_server *server, uv_tcp_t *tcp
     list_init(&connection->wait_link);
     list_init(&connection->ready_link);
     list_init(&connection->reserve_link);
+    list_init(&connection->unsent_link);
+    list_init(&connection->large_link);
     list_append(&server->all, &connection->link);
     server->objects++;
     parser_init(connection);
@@ -59,6 +62,7 @@ static void connection_drop_buffer(struct http_connection *connection)
         server_give_buffer(connection->server, connection->buffer);
     } else {
         connection->server->large -= connection->room;
+        list_remove(&connection->large_link);
         free(connection->buffer);
     }
     connection->buffer = NULL;
@@ -79,6 +83,7 @@ static void connection_free(struct http_connection *connection)
     list_remove(&connection->link);
     list_remove(&connection->wait_link);
     list_remove(&connection->ready_link);
+    list_remove(&connection->unsent_link);
     connection->magic = 0;
     free(connection);
     server_lost_object(server);
@@ -96,6 +101,7 @@ void connection_await(struct http_connection *connection, enum http_wait wait)
         wait = WAIT_RESERVE;
     }
     list_remove(&connection->wait_link);
+    list_remove(&connection->unsent_link);
     connection->wait = wait;
     if (wait == WAIT_NONE || connection_is_gone(connection))
         return;
@@ -171,6 +177,7 @@ static void connection_leave_lists(struct http_connection *connection)
         http_response_settle(connection->request);
     list_remove(&connection->wait_link);
     list_remove(&connection->ready_link);
+    list_remove(&connection->unsent_link);
 }
 
 void connection_close(struct http_connection *connection)
@@ -333,6 +340,7 @@ static void connection_process(struct http_connection *connection)
     unsigned answered = 0;
 
     assert(!connection->is_processing);
+    evict_note_read(connection);
     connection->is_processing = true;
     while (!connection_is_busy(connection) && connection->parsed < connection->len) {
         struct http_request *request = connection->request;
@@ -423,6 +431,16 @@ static size_t connection_next_room(const struct http_connection *connection)
     return min_u64(whole <= room + room / 4 ? whole : room, CONNECTION_BUFFER_MAX);
 }
 
+/* NULL: then reading goes on as long as there is room, and fails with UV_ENOBUFS after that. */
+static char *connection_take_large(struct http_connection *connection, size_t wanted)
+{
+    struct http_server *server = connection->server;
+
+    if (server->large + wanted > HTTP_LARGE_MAX)
+        evict_large(connection, wanted);
+    return server->large + wanted <= HTTP_LARGE_MAX ? malloc(wanted) : NULL;
+}
+
 /*
  * Room for more of a request that is being read: moves it to the front, or into a larger buffer. The checks
  * of the parser keep every request below CONNECTION_BUFFER_MAX.
@@ -436,16 +454,15 @@ static void connection_grow(struct http_connection *connection)
 
     if (connection->room - connection->len >= CONNECTION_BUFFER / 8)
         return;
-    /* Without it reading goes on as long as there is room, and then fails with UV_ENOBUFS. */
-    if (used + CONNECTION_BUFFER / 2 > connection->room && wanted > connection->room &&
-        connection->server->large + wanted <= HTTP_LARGE_MAX)
-        larger = malloc(wanted);
+    if (used + CONNECTION_BUFFER / 2 > connection->room && wanted > connection->room)
+        larger = connection_take_large(connection, wanted);
     if (larger) {
         memcpy(larger, connection->buffer + connection->start, used);
         connection_drop_buffer(connection);
         connection->buffer = larger;
         connection->room = wanted;
         connection->server->large += wanted;
+        list_append(&connection->server->large_ones, &connection->large_link);
     } else {
         memmove(connection->buffer, connection->buffer + connection->start, used);
     }

@@ -30,6 +30,10 @@ struct http_connection {
     enum http_wait wait;
     struct list ready_link;
     struct list reserve_link;
+    struct list large_link;  /* while its buffer is not from the pool */
+    struct list unsent_link; /* while its answer waits for the client: see evict.h */
+    size_t unsent;           /* of that answer, and when that was: uv_now */
+    uint64_t unsent_ms;
     struct client *client; /* whose it is; NULL: that does not matter */
 
     llhttp_t parser;
@@ -53,6 +57,7 @@ struct http_connection {
     bool has_eof;
     bool is_paused; /* reading was stopped because the buffer is full */
     bool has_asked; /* at least the start of one request has come */
+    bool was_slow;  /* in sending a request: see evict.h */
     size_t discarded;
     int tls_fd;      /* -1, or the client's own socket: see http_server_adopt */
     unsigned writes; /* of connection_send that are under way */

@@ -1,6 +1,6 @@
 #include "base/json.h"
 #include "base/log.h"
-#include "http/connection.h"
+#include "http/evict.h"
 
 enum { UNSENT_LOG_MS = 10 * 1000 };
 
@@ -239,6 +239,7 @@ static void response_wait(struct http_request *request, size_t head_len, struct 
     request->unsent = request->arena.used; /* all of it stays until the client has read the last byte */
     connection->server->unsent += request->unsent;
     connection_await(connection, WAIT_WRITE);
+    evict_note_write(connection);
     response_bound_unsent(connection->server);
 }
 

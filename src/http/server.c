@@ -67,6 +67,8 @@ int http_server_new(uv_loop_t *loop, const struct http_settings *settings, struc
     router_init(&server->router);
     list_init(&server->all);
     list_init(&server->ready);
+    list_init(&server->unread);
+    list_init(&server->large_ones);
     server_set_waits(server);
     reserve_init(server);
     clients_init(&server->clients, settings->max_connections_per_client, settings->trusted);

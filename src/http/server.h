@@ -75,11 +75,13 @@ struct http_server {
     size_t connections; /* open and within the limit */
     uint64_t evicted;   /* closed to make room: see evict.h */
     struct complaint evictions;
+    struct list unread; /* answers that wait for their clients, the one looked at longest ago first */
     struct clients clients;
     struct complaint crowded; /* connections of clients that had as many as they may */
     size_t held;              /* requests whose clients wait on purpose: see http_request_hold */
     size_t held_max;
-    struct list reserve; /* those over the limit, the oldest first: see reserve.h */
+    struct list large_ones; /* requests in buffers that are not from the pool, the oldest first */
+    struct list reserve;    /* those over the limit, the oldest first: see reserve.h */
     size_t reserve_count;
     uint64_t reserve_logged_ms; /* uv_now; 0: never */
     uint64_t descriptors_max;

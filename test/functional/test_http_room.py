@@ -10,6 +10,7 @@ import pytest
 from test_http_server import close_all, fill, has_room, is_refusal, make_server, request, wait_for  # noqa: F401
 
 PATIENCE_S = 1  # EVICT_PATIENCE_MS
+HASTE_S = 0.1  # EVICT_HASTE_MS
 
 
 def ask(client, path="/tiny"):
@@ -98,13 +99,12 @@ def test_a_flood_of_new_ones_does_not_push_out_who_has_asked(make_server):
 
 
 def test_who_is_being_served_is_never_closed(make_server):
-    """A handler at work, an answer that is not read, a stream, and a connection that was handed over."""
-    server = make_server(max_connections=4, write_ms=600000)
-    working, reader, stream = server.connect(), server.connect(), server.connect()
+    """A handler at work, a stream, and a connection that was handed over."""
+    server = make_server(max_connections=3, write_ms=600000)
+    working, stream = server.connect(), server.connect()
     working.send(request("GET", "/wait"))
-    reader.send(request("GET", "/large?bytes=8000000"))
     stream.send(request("GET", "/stream?chunks=1000000&size=1&ms=100000"))
-    assert reader.head()[0] == stream.head()[0] == 200
+    assert stream.head()[0] == 200
     with server.connect() as upgraded:
         upgraded.send(request("GET", "/upgrade", ["Connection: Upgrade", "Upgrade: echo"]))
         assert upgraded.head()[0] == 101
@@ -116,8 +116,62 @@ def test_who_is_being_served_is_never_closed(make_server):
         wait_for(lambda: not has_room(server))
         with server.connect() as client:
             assert is_refusal(ask(client))
-    assert len(reader.take(8000000)) == 8000000
-    close_all([working, reader, stream, last])
+    close_all([working, stream, last])
+
+
+def was_cut_off(client, size=8000000):
+    """In the middle of an answer that it has not read so far."""
+    try:
+        assert len(client.take(size)) == size
+    except ConnectionResetError:
+        return True
+    return False
+
+
+def test_who_does_not_read_its_answer_makes_room_when_nobody_is_idle(make_server):
+    """But never a stream, whether it has nothing to send or its client does not read."""
+    server = make_server(max_connections=8, write_ms=600000, read_ms=600000)
+    quiet, stuck = server.connect(), server.connect(receive_buffer=1)
+    quiet.send(request("GET", "/stream?chunks=1000000&size=1&ms=100000"))
+    stuck.send(request("GET", "/stream?chunks=2000&size=60000&ms=0"))
+    assert quiet.head()[0] == stuck.head()[0] == 200
+    readers = [server.connect() for _ in range(6)]
+    for client in readers:
+        client.send(request("GET", "/large?bytes=8000000"))
+        assert client.head()[0] == 200
+    newcomers = []
+
+    def have_come():
+        client = server.connect()
+        client.send(request("GET", "/tiny") + request("GET", "/wait"))
+        if client.answer().status == 200:
+            newcomers.append(client)
+        else:
+            client.sock.close()
+        return len(newcomers) == 5
+
+    wait_for(have_come)
+    assert sum(was_cut_off(client) for client in readers) == 5
+    assert len(stuck.take(1_000_000)) == 1_000_000
+    quiet.sock.setblocking(False)
+    with pytest.raises(BlockingIOError):
+        quiet.sock.recv(1)
+    close_all([quiet, stuck, *readers, *newcomers])
+
+
+def test_who_reads_its_answer_bit_by_bit_is_not_cut_off(make_server):
+    server = make_server(max_connections=2, write_ms=600000)
+    reader, silent = server.connect(receive_buffer=65536), server.connect(receive_buffer=1)
+    for client in (reader, silent):
+        client.send(request("GET", "/large?bytes=8000000"))
+        assert client.head()[0] == 200
+    count = 0
+    while not has_room(server):
+        count += len(reader.take(min(16384, 8000000 - count)))
+        time.sleep(0.02)
+    assert was_cut_off(silent)
+    assert count + len(reader.take(8000000 - count)) == 8000000
+    close_all([reader, silent])
 
 
 @pytest.mark.parametrize("start", [b"GET /tiny HTTP/1.1\r\nHost: t", request("POST", "/echo", ["Content-Length: 9"]) + b"x"])
@@ -131,6 +185,66 @@ def test_who_is_slow_to_send_its_request_makes_room_when_nobody_is_idle(make_ser
     assert slow[0].is_closed()
     slow[1].send(start)
     close_all(slow)
+
+
+PIECES = {
+    "header": (b"GET /tiny HTTP/1.1\r\nHost: t\r\n", b"\r\n"),
+    "header-and-body": (b"P", b"OST /echo HTTP/1.1\r\nHost: t\r\nContent-Length: 1\r\n\r\n", b"x"),
+}
+
+
+@pytest.mark.parametrize("pieces", PIECES.values(), ids=PIECES.keys())
+def test_who_sends_request_after_request_slowly_makes_room(make_server, pieces):
+    """Each piece comes in time, and all at once: nobody has been waiting for long when the new ones come."""
+    server = make_server(max_connections=12)
+    slow = [server.connect() for _ in range(12)]
+    first, *rest = pieces
+    for client in slow:
+        client.send(first)
+    for piece in rest:
+        time.sleep(HASTE_S * 2)
+        for client in slow:
+            client.send(piece + first if piece is rest[-1] else piece)
+    for client in slow:
+        assert client.answer().status == 200
+    busy = [fill(server, 1)[0] for _ in range(11)]
+    for client in slow[:11]:
+        assert is_refusal(client.answer())
+    slow[11].send(b"".join(rest))
+    assert slow[11].answer().status == 200
+    stats = ask(slow[11], "/stats").json()
+    assert (stats["connections"], stats["evicted"], stats["refused"]) == (12, 11, 0)
+    close_all(slow + busy)
+
+
+def test_who_takes_more_than_a_moment_to_send_makes_room(make_server):
+    server = make_server(max_connections=4)
+    slow = [server.connect() for _ in range(4)]
+    for client in slow:
+        client.send(b"GET /tiny HTTP/1.1\r\n")
+    time.sleep(HASTE_S * 2)
+    assert has_room(server)
+    assert is_refusal(slow[0].answer())
+    close_all(slow)
+
+
+def test_half_a_request_goes_on_while_there_are_slow_clients(make_server):
+    server = make_server(max_connections=4)
+    slow = [server.connect() for _ in range(3)]
+    for client in slow:
+        client.send(b"GET /tiny HTTP/1.1\r\n")
+    time.sleep(HASTE_S * 2)
+    for client in slow:
+        client.send(b"Host: t\r\n\r\nGET /tiny HTTP/1.1\r\n")
+        assert client.answer().status == 200
+    with server.connect() as client:
+        client.send(b"GET /tiny HTTP/1.1\r\n")
+        busy = [fill(server, 1)[0] for _ in range(3)]
+        client.send(b"Host: t\r\n\r\n")
+        assert client.answer().status == 200
+    for one in slow:
+        assert is_refusal(one.answer())
+    close_all(slow + busy)
 
 
 def test_who_was_refused_and_stays_makes_room(make_server):

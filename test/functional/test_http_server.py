@@ -1021,22 +1021,46 @@ def test_who_asked_in_time_is_answered_however_many_come_after(make_server):
 
 def test_large_requests_are_bounded_all_together(make_server):
     """Each may have 64 KiB; as many at once as there may be connections would be far more than a process has."""
-    server = make_server()
+    server = make_server(read_ms=600000)
     piece = b"POST /echo HTTP/1.1\r\nHost: test\r\nContent-Length: 65536\r\n\r\n" + b"x" * 60000
     large = []
     for _ in range(600):
         large.append(server.connect())
         large[-1].send(piece)
-    assert is_refusal(large[-1].answer())
-    assert large[-1].is_closed()
-    assert server.stats()["connections"] > 400
-    large[0].send(b"x" * 5536)
-    assert large[0].answer().status == 200
+
+    def is_taken(client):
+        try:
+            client.send(b"x" * 5536)
+            answer = client.answer()
+        except ConnectionError:  # its 503 is some time ago
+            return False
+        return answer.status == 200 or not is_refusal(answer)
+
+    # The last ones were refused, or the first ones if it took so long that they had to make room.
+    taken = [is_taken(client) for client in large]
+    assert 400 < sum(taken) < 600
     close_all(large)
     wait_for(lambda: server.stats()["connections"] == 1)
     with server.connect() as client:
         client.send(request("POST", "/echo", body=b"x" * 65536))
         assert client.answer().status == 200
+
+
+def test_large_requests_that_do_not_go_on_make_room_for_others(make_server):
+    server = make_server(read_ms=600000)
+    piece = b"POST /echo HTTP/1.1\r\nHost: test\r\nContent-Length: 65536\r\n\r\n" + b"x" * 60000
+    large = [server.connect() for _ in range(600)]
+    for client in large:
+        client.send(piece)
+
+    def is_taken():
+        with server.connect() as client:
+            client.send(request("POST", "/echo", body=b"x" * 60000))
+            return client.answer().status == 200
+
+    wait_for(is_taken)
+    assert is_refusal(large[0].answer())
+    close_all(large)
 
 
 def test_a_body_that_was_announced_and_did_not_come_takes_no_room(make_server):

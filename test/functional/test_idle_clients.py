@@ -8,6 +8,7 @@ import select
 import socket
 import ssl
 import threading
+import time
 import urllib.parse
 
 import httpx
@@ -139,6 +140,52 @@ def test_webhooks_get_through_while_idle_clients_hold_every_connection(start_rou
         assert holders.came_back > 0
         assert metric(router, "connections_refused_total") == 0
         assert metric(router, "connections_evicted_total") >= holders.came_back
+
+
+def read_tls(session, incoming, sock):
+    while True:
+        try:
+            return session.read(65536)
+        except ssl.SSLWantReadError:
+            data = sock.recv(65536)
+            assert data, "closed without an answer"
+            incoming.write(data)
+
+
+def test_a_webhook_is_not_lost_while_only_half_of_its_tls_record_has_come(start_router, tmp_path):
+    """The router cannot read the request before the record is whole. Clients without one make room first."""
+    certificate = tls.Certificate(tmp_path / "certificate")
+    env = {"MAX_CONNECTIONS": "6", "HTTP_IDLE_TIMEOUT": "10m", "HTTP_READ_TIMEOUT": "10m", **certificate.env}
+    router = start_router({name: str(value) for name, value in env.items()})
+    router.client.close()
+    incoming, outgoing = ssl.MemoryBIO(), ssl.MemoryBIO()
+    session = certificate.context().wrap_bio(incoming, outgoing, server_hostname="localhost")
+    sock = socket.create_connection(("127.0.0.1", router.tls_port), timeout=DEADLINE_S)
+    while True:
+        try:
+            session.do_handshake()
+            break
+        except ssl.SSLWantReadError:
+            sock.sendall(outgoing.read())
+            incoming.write(sock.recv(65536))
+    sock.sendall(outgoing.read())
+    wait_until(lambda: metric(router, "connections") == 1, "the handshake is over")
+    idle = [connect_from(router, "127.0.0.1", HEALTH) for _ in range(5)]
+    assert [answer_of(one)[0] for one in idle] == [200] * 5
+    time.sleep(1.1)  # now the TLS client is the first that has to go
+    form = "CallSid=CA1&Text=" + "x" * 3000
+    head = f"POST /api/v1/twilio/allocate HTTP/1.1\r\nHost: x\r\nContent-Length: {len(form)}\r\n"
+    session.write((head + "Content-Type: application/x-www-form-urlencoded\r\n\r\n" + form).encode())
+    record = outgoing.read()
+    sock.sendall(record[:1000])
+    time.sleep(0.1)  # the router has taken it; if not, it sees it where it is
+    new = [connect_from(router, "127.0.0.1", HEALTH) for _ in range(3)]
+    assert [answer_of(one)[0] for one in new] == [200] * 3
+    sock.sendall(record[1000:])
+    assert read_tls(session, incoming, sock).startswith(b"HTTP/1.1 200 ")
+    assert metric(router, "connections_evicted_total") == 3
+    for one in [sock, *idle, *new]:
+        one.close()
 
 
 def test_webhooks_get_through_where_there_are_fewer_descriptors_than_connections(start_router):

@@ -21,6 +21,7 @@ enum {
     SERVER_LINE_SHARE = 4,         /* of handshakes_max, where those are few */
     SERVER_STEPS_MAX = 8,          /* of handshakes, in one turn of the loop */
     SERVER_STEPS_NS = 1000 * 1000, /* no further step begins after so long; the first always does */
+    SERVER_SHARE_NS = 1000 * 1000, /* likewise, for connections in line, and for those that were polled */
     SERVER_TICK_MIN_MS = 10,
     SERVER_TICK_MAX_MS = 250,
     SERVER_LOG_MS = 1000,
@@ -257,23 +258,30 @@ static bool server_is_behind(const struct tls_server *server)
     return line_is_full(server, &server->hellos) || line_is_full(server, &server->answered);
 }
 
-/* One connection after the other gets its share; then the loop polls, and everybody else comes. */
+/* One connection after the other gets its share, as long as there is time; the rest stays in front. */
+static void server_do_again(struct tls_server *server)
+{
+    const struct list *last = server->again.prev; /* who gets in line meanwhile waits for the next turn */
+    uint64_t begun_ns = clock_elapsed_ns();
+    bool is_last = list_is_empty(&server->again);
+
+    while (!is_last && !list_is_empty(&server->again)) {
+        struct list *link = server->again.next;
+
+        is_last = link == last;
+        tls_connection_go_on(LIST_ENTRY(link, struct tls_connection, turn_link));
+        if (clock_elapsed_ns() - begun_ns >= SERVER_SHARE_NS)
+            break;
+    }
+}
+
+/* Those who are in line; then the loop polls, and everybody else comes. */
 static void server_turn(uv_idle_t *idle)
 {
     struct tls_server *server = idle->data;
-    struct list now;
 
     server_do_costly(server);
-    /* Connections that get in line meanwhile wait for the next turn. */
-    list_init(&now);
-    while (!list_is_empty(&server->again)) {
-        struct list *link = server->again.next;
-
-        list_remove(link);
-        list_append(&now, link);
-    }
-    while (!list_is_empty(&now))
-        tls_connection_go_on(LIST_ENTRY(now.next, struct tls_connection, turn_link));
+    server_do_again(server);
     if (server->is_accept_held && !server_is_behind(server)) {
         server->is_accept_held = false;
         server_resume_accepting(server);
@@ -287,6 +295,18 @@ static void server_turn_on(struct tls_server *server)
 {
     if (!uv_is_active((uv_handle_t *)&server->turn) && !server->is_closing)
         (void)uv_idle_start(&server->turn, server_turn);
+}
+
+bool tls_server_has_time(struct tls_server *server)
+{
+    uint64_t now_ms = uv_now(server->loop);
+    uint64_t now_ns = clock_elapsed_ns();
+
+    if (server->polled_ms != now_ms) {
+        server->polled_ms = now_ms;
+        server->polled_ns = now_ns;
+    }
+    return now_ns - server->polled_ns < SERVER_SHARE_NS;
 }
 
 void tls_server_again(struct tls_server *server, struct list *link)

@@ -43,6 +43,8 @@ struct tls_server {
     bool is_closing;
     bool owing_had_turn;    /* then it is the handshakes' turn */
     bool answered_had_step; /* then it is the hellos' turn */
+    uint64_t polled_ms;     /* uv_now of the poll whose clients are being served */
+    uint64_t polled_ns;     /* when the first of them was */
     uint64_t accept_logged_ms;
     uint64_t refusal_logged_ms;
     uint64_t refused_unlogged;
@@ -50,9 +52,10 @@ struct tls_server {
 
     struct list handshaking; /* the oldest first; all have the same limit */
     struct list open;
-    struct list ending;   /* of those that are open: the clear text has ended, and not all is sent */
-    struct list owing;    /* likewise, and they owe data: see work.h; one in each turn */
-    struct list again;    /* of those that are open: more to do than their share of the last turn */
+    struct list ending; /* of those that are open: the clear text has ended, and not all is sent */
+    struct list owing;  /* likewise, and they owe data: see work.h; one in each turn */
+    struct list
+        again; /* of those that are open: more to do than their share of the last turn, or it had no time */
     struct list hellos;   /* handshakes that could go on and have got nothing of us: a few in each turn */
     struct list answered; /* likewise, behind our first answer */
     size_t handshaking_count;
@@ -84,6 +87,9 @@ void tls_server_log_failure(struct tls_server *server, int err);
 
 /* A connection is cut because of its records without data: counts it, and says so at most once in a while. */
 void tls_server_log_cut(struct tls_server *server, const char *peer);
+
+/* May those whose sockets the loop has polled still be served at once? If not they get in line. */
+bool tls_server_has_time(struct tls_server *server) MUST_CHECK;
 
 /* For tls_connection.turn_link: goes on in the next turn. The owing and the handshakes: in one of the next.
  */

@@ -52,10 +52,9 @@ struct tls_server {
 
     struct list handshaking; /* the oldest first; all have the same limit */
     struct list open;
-    struct list ending; /* of those that are open: the clear text has ended, and not all is sent */
-    struct list owing;  /* likewise, and they owe data: see work.h; one in each turn */
-    struct list
-        again; /* of those that are open: more to do than their share of the last turn, or it had no time */
+    struct list ending;   /* of those that are open: the clear text has ended, and not all is sent */
+    struct list owing;    /* likewise, and they owe data: see work.h; one in each turn */
+    struct list again;    /* of those that are open: the last turn had no time for all that they want */
     struct list hellos;   /* handshakes that could go on and have got nothing of us: a few in each turn */
     struct list answered; /* likewise, behind our first answer */
     size_t handshaking_count;

@@ -3,8 +3,9 @@
  *
  * One step of a handshake may take a millisecond of the loop, which nobody can interrupt. So a client that
  * has sent something gets in line (tls_server.hellos, behind our answer tls_server.answered), and each turn
- * of the loop takes a few steps, for about a millisecond: a thousand clients that begin a handshake at once
- * delay each other, and hardly those whose connections are open. While a line is full nobody is accepted.
+ * of the loop takes a few steps, for about half a millisecond: a thousand clients that begin a handshake at
+ * once delay each other, and hardly those whose connections are open. While a line is full nobody is
+ * accepted.
  */
 #ifndef TLS_HANDSHAKE_H
 #define TLS_HANDSHAKE_H

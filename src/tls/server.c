@@ -20,7 +20,7 @@ enum {
         64, /* handshakes that wait for us; also how many are accepted in one turn of the loop */
     SERVER_LINE_SHARE = 4,         /* of handshakes_max, where those are few */
     SERVER_STEPS_MAX = 8,          /* of handshakes, in one turn of the loop */
-    SERVER_STEPS_NS = 1000 * 1000, /* no further step begins after so long; the first always does */
+    SERVER_STEPS_NS = 500 * 1000,  /* no further step begins after so long; the first always does */
     SERVER_SHARE_NS = 1000 * 1000, /* likewise, for connections in line, and for those that were polled */
     SERVER_TICK_MIN_MS = 10,
     SERVER_TICK_MAX_MS = 250,

@@ -367,8 +367,8 @@ static int connection_move_both(struct tls_connection *connection)
 }
 
 /*
- * Goes on in the next turn. A connection that owes records with data waits in a line of its own, of which
- * one goes on in each turn: a thousand clients that flood take no more of a turn than one.
+ * Goes on in one of the next turns. A connection that owes records with data waits in a line of its own, of
+ * which one goes on in each turn: a thousand clients that flood take no more of a turn than one.
  */
 static void connection_get_in_line(struct tls_connection *connection)
 {
@@ -490,7 +490,7 @@ static void outer_ready(uv_poll_t *poll, int status, int events UNUSED)
     }
     if (connection_is_in_line(connection))
         return;
-    if (!tls_work_is_owing(&connection->work)) {
+    if (!tls_work_is_owing(&connection->work) && tls_server_has_time(connection->server)) {
         connection_move(connection);
         return;
     }

@@ -34,7 +34,7 @@ struct tls_connection {
     enum tls_state state;
     struct list link;        /* of its state */
     struct list ending_link; /* see tls_server.ending */
-    struct list turn_link;   /* see tls_server.again, owing and ready */
+    struct list turn_link;   /* see tls_server.again, owing, hellos and answered */
     uint64_t deadline_ms; /* uv_now, as all times here; of the handshake, and of what is unsent at the end */
     uint64_t moved_ms;    /* when the client last took something */
     SSL *ssl;             /* NULL until the client has sent something */
@@ -61,6 +61,7 @@ struct tls_connection {
     bool client_is_shut; /* likewise */
     bool inner_is_gone;  /* it has closed; what it has sent may still be there */
     bool has_more;       /* its share of this turn was used up, and no poll may say that there is more */
+    bool is_answered;    /* it has got something of us: its handshake is behind the first step */
     bool is_held_back;   /* OpenSSL was told that there is nothing to read, because of that share */
     bool wire_ended;     /* the client's socket was at its end */
     bool is_too_long;    /* its hello is; see hello.h */

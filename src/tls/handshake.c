@@ -69,7 +69,7 @@ void tls_handshake_is_ready(struct tls_connection *connection)
         tls_connection_give_up(connection, HANDSHAKE_FAILED);
         return;
     }
-    tls_server_ready(connection->server, &connection->turn_link);
+    tls_server_ready(connection->server, &connection->turn_link, connection->is_answered);
 }
 
 void tls_handshake_go_on(struct tls_connection *connection)
@@ -89,7 +89,7 @@ void tls_handshake_go_on(struct tls_connection *connection)
     error = rc == 1 ? SSL_ERROR_NONE : SSL_get_error(connection->ssl, rc);
     if (!connection->work.is_cut && (error == SSL_ERROR_WANT_READ || error == SSL_ERROR_WANT_WRITE)) {
         if (error == SSL_ERROR_WANT_READ && tls_wire_has_more(connection))
-            tls_server_ready(connection->server, &connection->turn_link);
+            tls_server_ready(connection->server, &connection->turn_link, connection->is_answered);
         else if (!tls_connection_wait(connection, error == SSL_ERROR_WANT_READ ? UV_READABLE : UV_WRITABLE))
             tls_connection_give_up(connection, HANDSHAKE_FAILED);
         return;

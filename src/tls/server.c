@@ -7,6 +7,7 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
+#include "base/clock.h"
 #include "base/log.h"
 #include "tls/connection.h"
 #include "tls/context.h"
@@ -14,8 +15,13 @@
 #include "tls/wire.h"
 
 enum {
-    SERVER_BACKLOG = 4096,
-    SERVER_ACCEPTS_MAX = 64, /* in one turn of the loop */
+    SERVER_BACKLOG = 1024, /* a second or two of handshakes: who waits longer gives up before its turn */
+    SERVER_LINE_MAX =
+        64, /* handshakes that wait for us; also how many are accepted in one turn of the loop */
+    SERVER_LINE_SHARE = 4,         /* of handshakes_max, where those are few */
+    SERVER_STEPS_MAX = 8,          /* of handshakes, in one turn of the loop */
+    SERVER_STEPS_NS = 500 * 1000,  /* no further step begins after so long; the first always does */
+    SERVER_SHARE_NS = 1000 * 1000, /* likewise, for connections in line, and for those that were polled */
     SERVER_TICK_MIN_MS = 10,
     SERVER_TICK_MAX_MS = 250,
     SERVER_LOG_MS = 1000,
@@ -88,13 +94,15 @@ int tls_server_new(uv_loop_t *loop, const struct tls_settings *settings, struct 
     server->settings = *settings;
     server->fd = -1;
     server->handshakes_max = handshakes_max();
+    server->line_max = max_u64(min_u64(SERVER_LINE_MAX, server->handshakes_max / SERVER_LINE_SHARE), 1);
     server->tick_ms = min_u64(max_u64(shortest / 8, SERVER_TICK_MIN_MS), SERVER_TICK_MAX_MS);
     list_init(&server->handshaking);
     list_init(&server->open);
     list_init(&server->ending);
     list_init(&server->again);
     list_init(&server->owing);
-    list_init(&server->ready);
+    list_init(&server->hellos);
+    list_init(&server->answered);
     server->wire_method = tls_wire_method_new();
     err = server->wire_method ? server_count_in(server, metrics) : -ENOMEM;
     if (err == 0)
@@ -150,8 +158,7 @@ static void server_accept(uv_poll_t *poll, int status, int events);
 
 static void server_resume_accepting(struct tls_server *server)
 {
-    server->is_accept_paused = false;
-    if (server->is_accepting)
+    if (server->is_accepting && !server->is_accept_paused && !server->is_accept_held)
         (void)uv_poll_start(&server->listener, UV_READABLE, server_accept);
 }
 
@@ -160,8 +167,10 @@ static void server_tick(uv_timer_t *timer)
     struct tls_server *server = timer->data;
     uint64_t now_ms = uv_now(server->loop);
 
-    if (server->is_accept_paused)
+    if (server->is_accept_paused) {
+        server->is_accept_paused = false;
         server_resume_accepting(server);
+    }
     while (!list_is_empty(&server->handshaking)) {
         struct tls_connection *first = LIST_ENTRY(server->handshaking.next, struct tls_connection, link);
 
@@ -186,37 +195,99 @@ void tls_server_tick_on(struct tls_server *server)
         (void)uv_timer_start(&server->timer, server_tick, server->tick_ms, server->tick_ms);
 }
 
-/* One of what costs most, handshakes and connections that owe, in turns if there are both. */
+static bool server_has_handshake_in_line(const struct tls_server *server)
+{
+    return !list_is_empty(&server->hellos) || !list_is_empty(&server->answered);
+}
+
+/*
+ * One step, of the two lines in turns if there is somebody in both. A client gets into the second one only
+ * behind the first, so half of the steps is enough for it: however many hellos wait, who has come further
+ * hardly does. It is not more than half either, so nobody can keep the hellos waiting for ever.
+ */
+static void server_step(struct tls_server *server)
+{
+    bool is_answered =
+        !list_is_empty(&server->answered) && (list_is_empty(&server->hellos) || !server->answered_had_step);
+    struct list *line = is_answered ? &server->answered : &server->hellos;
+
+    server->answered_had_step = is_answered;
+    tls_handshake_go_on(LIST_ENTRY(line->next, struct tls_connection, turn_link));
+}
+
+/*
+ * Handshakes get a budget: so many that the processor is used, so few that those whose connections are open
+ * hardly notice.
+ */
+static void server_do_handshakes(struct tls_server *server)
+{
+    uint64_t begun_ns = clock_elapsed_ns();
+
+    for (unsigned i = 0; i < SERVER_STEPS_MAX && server_has_handshake_in_line(server); i++) {
+        if (i > 0 && clock_elapsed_ns() - begun_ns >= SERVER_STEPS_NS)
+            break;
+        server_step(server);
+    }
+}
+
+/* What costs most, handshakes and connections that owe, in turns if there are both. */
 static void server_do_costly(struct tls_server *server)
 {
     bool is_owing =
-        !list_is_empty(&server->owing) && (list_is_empty(&server->ready) || !server->owing_had_turn);
+        !list_is_empty(&server->owing) && (!server_has_handshake_in_line(server) || !server->owing_had_turn);
 
     server->owing_had_turn = is_owing;
     if (is_owing)
         tls_connection_go_on(LIST_ENTRY(server->owing.next, struct tls_connection, turn_link));
-    else if (!list_is_empty(&server->ready))
-        tls_handshake_go_on(LIST_ENTRY(server->ready.next, struct tls_connection, turn_link));
+    else
+        server_do_handshakes(server);
 }
 
-/* One connection after the other gets its share; then the loop polls, and everybody else comes. */
+/* Looks at no more of it than it must. */
+static bool line_is_full(const struct tls_server *server, const struct list *line)
+{
+    size_t count = 0;
+
+    for (const struct list *link = line->next; link != line && count < server->line_max; link = link->next)
+        count++;
+    return count >= server->line_max;
+}
+
+static bool server_is_behind(const struct tls_server *server)
+{
+    return line_is_full(server, &server->hellos) || line_is_full(server, &server->answered);
+}
+
+/* One connection after the other gets its share, as long as there is time; the rest stays in front. */
+static void server_do_again(struct tls_server *server)
+{
+    const struct list *last = server->again.prev; /* who gets in line meanwhile waits for the next turn */
+    uint64_t begun_ns = clock_elapsed_ns();
+    bool is_last = list_is_empty(&server->again);
+
+    while (!is_last && !list_is_empty(&server->again)) {
+        struct list *link = server->again.next;
+
+        is_last = link == last;
+        tls_connection_go_on(LIST_ENTRY(link, struct tls_connection, turn_link));
+        if (clock_elapsed_ns() - begun_ns >= SERVER_SHARE_NS)
+            break;
+    }
+}
+
+/* Those who are in line; then the loop polls, and everybody else comes. */
 static void server_turn(uv_idle_t *idle)
 {
     struct tls_server *server = idle->data;
-    struct list now;
 
     server_do_costly(server);
-    /* Connections that get in line meanwhile wait for the next turn. */
-    list_init(&now);
-    while (!list_is_empty(&server->again)) {
-        struct list *link = server->again.next;
-
-        list_remove(link);
-        list_append(&now, link);
+    server_do_again(server);
+    if (server->is_accept_held && !server_is_behind(server)) {
+        server->is_accept_held = false;
+        server_resume_accepting(server);
     }
-    while (!list_is_empty(&now))
-        tls_connection_go_on(LIST_ENTRY(now.next, struct tls_connection, turn_link));
-    if (list_is_empty(&server->again) && list_is_empty(&server->owing) && list_is_empty(&server->ready))
+    if (list_is_empty(&server->again) && list_is_empty(&server->owing) &&
+        !server_has_handshake_in_line(server))
         (void)uv_idle_stop(idle);
 }
 
@@ -224,6 +295,18 @@ static void server_turn_on(struct tls_server *server)
 {
     if (!uv_is_active((uv_handle_t *)&server->turn) && !server->is_closing)
         (void)uv_idle_start(&server->turn, server_turn);
+}
+
+bool tls_server_has_time(struct tls_server *server)
+{
+    uint64_t now_ms = uv_now(server->loop);
+    uint64_t now_ns = clock_elapsed_ns();
+
+    if (server->polled_ms != now_ms) {
+        server->polled_ms = now_ms;
+        server->polled_ns = now_ns;
+    }
+    return now_ns - server->polled_ns < SERVER_SHARE_NS;
 }
 
 void tls_server_again(struct tls_server *server, struct list *link)
@@ -240,10 +323,10 @@ void tls_server_owing(struct tls_server *server, struct list *link)
     server_turn_on(server);
 }
 
-void tls_server_ready(struct tls_server *server, struct list *link)
+void tls_server_ready(struct tls_server *server, struct list *link, bool is_answered)
 {
     assert(list_is_empty(link));
-    list_append(&server->ready, link);
+    list_append(is_answered ? &server->answered : &server->hellos, link);
     server_turn_on(server);
 }
 
@@ -273,12 +356,29 @@ static void server_log_refusals(struct tls_server *server)
     server->refused_unlogged = 0;
 }
 
+/*
+ * The oldest handshake that waits for its client; NULL if none does. Who waits for us is not to blame. There
+ * are few of those, because nobody is accepted while there are many.
+ */
+static struct tls_connection *server_oldest_slow(struct tls_server *server)
+{
+    LIST_FOR_EACH (link, &server->handshaking) {
+        struct tls_connection *connection = LIST_ENTRY(link, struct tls_connection, link);
+
+        if (list_is_empty(&connection->turn_link))
+            return connection;
+    }
+    return NULL;
+}
+
 static void server_take(struct tls_server *server, int fd, const struct sockaddr *address)
 {
-    bool is_full = server->open_count + server->handshaking_count >= server->settings.max_connections;
+    bool is_full = server->open_count + server->handshaking_count >= server->settings.max_connections ||
+                   server->handshaking_count >= server->handshakes_max;
+    struct tls_connection *slow = is_full ? server_oldest_slow(server) : NULL;
     int err;
 
-    if (is_full && server->handshaking_count == 0) {
+    if (is_full && !slow) {
         tls_server_count(server, HANDSHAKE_REFUSED);
         server_log_refusals(server);
         (void)close(fd);
@@ -288,9 +388,8 @@ static void server_take(struct tls_server *server, int fd, const struct sockaddr
      * Those who are slow on purpose must not keep the others out: whoever means it has finished long before a
      * thousand others have come.
      */
-    if (is_full || server->handshaking_count >= server->handshakes_max)
-        tls_connection_give_up(LIST_ENTRY(server->handshaking.next, struct tls_connection, link),
-                               HANDSHAKE_CROWDED);
+    if (slow)
+        tls_connection_give_up(slow, HANDSHAKE_CROWDED);
     err = tls_connection_new(server, fd, address);
     if (err < 0) {
         tls_server_count(server, HANDSHAKE_FAILED);
@@ -336,9 +435,20 @@ static void server_accept_some(struct tls_server *server, unsigned max)
     }
 }
 
+/*
+ * While we are behind with handshakes, new clients wait in the kernel, which makes them slower. If they were
+ * accepted they would have to be given up again, and honest ones with them.
+ */
 static void server_accept(uv_poll_t *poll, int status UNUSED, int events UNUSED)
 {
-    server_accept_some(poll->data, SERVER_ACCEPTS_MAX);
+    struct tls_server *server = poll->data;
+
+    if (server_is_behind(server)) {
+        server->is_accept_held = true; /* until a turn finds that we are not any more */
+        (void)uv_poll_stop(&server->listener);
+        return;
+    }
+    server_accept_some(server, (unsigned)server->line_max);
 }
 
 union socket_address {

@@ -18,7 +18,10 @@ struct tls_server; /* opaque: see server.c */
 enum {
     TLS_FILE_MAX = 1024 * 1024,
     TLS_SENTENCE_MAX = 512,
-    /* At once, and an eighth of the descriptors where those are few; at one more the oldest makes room. */
+    /*
+     * At once, and an eighth of the descriptors where those are few; at one more the oldest that waits for
+     * its client makes room.
+     */
     TLS_HANDSHAKES_MAX = 1024,
 };
 
@@ -54,8 +57,8 @@ struct tls_settings {
     uint64_t write_timeout_ms; /* for what is unsent when the clear text end has closed */
     uint64_t patience_ms;      /* with a client that acknowledges nothing: then it has vanished */
     /*
-     * Beyond it the oldest handshake makes room; if there is none, new ones are closed without a word. Open
-     * connections are closed by whoever has their clear text.
+     * Beyond it the oldest handshake that waits for its client makes room; if there is none, new ones are
+     * closed without a word. Open connections are closed by whoever has their clear text.
      */
     size_t max_connections;
     tls_accepted_fn accepted; /* runs when a handshake is done */

@@ -65,12 +65,13 @@ static int wire_read(BIO *bio, char *to, int len)
 
 static int wire_write(BIO *bio, const char *data, int len)
 {
-    const struct tls_connection *connection = BIO_get_data(bio);
+    struct tls_connection *connection = BIO_get_data(bio);
     ssize_t count = send(connection->outer_fd, data, (size_t)len, MSG_NOSIGNAL | MSG_DONTWAIT);
 
     BIO_clear_retry_flags(bio);
     if (count < 0 && (errno == EAGAIN || errno == EINTR))
         BIO_set_retry_write(bio);
+    connection->is_answered = connection->is_answered || count > 0;
     return (int)count;
 }
 

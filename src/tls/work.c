@@ -9,6 +9,7 @@ static void work_add_debt(struct tls_work *work)
         return;
     }
     work->debt++;
+    work->weight = (uint32_t)min_u64((uint64_t)work->weight + TLS_WORK_WEIGHT, TLS_WORK_WEIGHT_MAX);
     work->dataless++;
     work->turn_dataless++;
     assert(work->debt <= work->dataless);
@@ -18,6 +19,8 @@ static void work_pay(struct tls_work *work, size_t len)
 {
     if (work->debt > 0)
         work->debt--;
+    if (work->weight > 0)
+        work->weight--;
     work->turn_bytes = (uint32_t)min_u64((uint64_t)work->turn_bytes + len, TLS_WORK_TURN_BYTES_MAX);
 }
 
@@ -78,7 +81,7 @@ void tls_work_begin_turn(struct tls_work *work)
 
 bool tls_work_is_owing(const struct tls_work *work)
 {
-    return work->debt >= TLS_WORK_PATIENT_DEBT;
+    return work->debt >= TLS_WORK_PATIENT_DEBT || work->weight >= TLS_WORK_WEIGHT_MAX / 2;
 }
 
 bool tls_work_turn_is_over(const struct tls_work *work)

@@ -12,6 +12,10 @@
  * updates, again and again. As it is, a hostile client can make at most half of its records dataless for
  * ever, and a client with at least as many records with data as without is never cut, however long it stays.
  *
+ * Weight. Those who stay below the limit for ever cause work as well, so they wait behind the others. Each
+ * record without data weighs TLS_WORK_WEIGHT, and each record with data takes 1 off: whoever sends more than
+ * one without data for so many with data soon waits, and who has stopped doing so soon does not.
+ *
  * Turns. One connection gets so many records and bytes in one turn of the loop. Then the others come first.
  *
  * No I/O, no clock, no OpenSSL: the numbers of the record types are those of TLS (RFC 8446, section 5.1).
@@ -24,7 +28,9 @@
 enum {
     TLS_WORK_DEBT_MAX = 64, /* an honest handshake has at most 5 */
     TLS_WORK_PATIENT_DEBT =
-        8, /* from here on the connection is owing, and waits for its turn behind others */
+        8,               /* from here on the connection is owing, and waits for its turn behind others */
+    TLS_WORK_WEIGHT = 8, /* of one record without data */
+    TLS_WORK_WEIGHT_MAX = 128, /* it gets no heavier; half of it is owing as well */
     TLS_WORK_TURN_RECORDS_MAX = 32,
     TLS_WORK_TURN_DATALESS_MAX = 4, /* a key update costs several times what a record with data does */
     TLS_WORK_TURN_BYTES_MAX = 64 * 1024,
@@ -36,6 +42,7 @@ enum { TLS_RECORD_DATA = 23 }; /* the type of application data */
 struct tls_work {
     uint64_t dataless; /* records without data since the start; never decreases */
     uint32_t debt;     /* of them, those that no data has paid for */
+    uint32_t weight;   /* see above; at most TLS_WORK_WEIGHT_MAX */
     uint32_t turn_records;
     uint32_t turn_dataless;
     uint32_t turn_bytes;
@@ -59,7 +66,7 @@ void tls_work_sent(struct tls_work *work, size_t len);
 /* A turn begins. */
 void tls_work_begin_turn(struct tls_work *work);
 
-/* Does it owe more than a handshake and an honest key update leave behind? */
+/* Does it owe, or weigh, more than a handshake and an honest key update leave behind? */
 bool tls_work_is_owing(const struct tls_work *work);
 
 /* Has it had its share of this turn? */

@@ -5,6 +5,7 @@ The client is build/test/tls-flood. Nothing here looks at a clock: what is asser
 
 import json
 import re
+import signal
 import socket
 import struct
 import subprocess
@@ -182,6 +183,42 @@ def test_many_handshakes_at_once_are_all_done(router, certificate):
     for conn in waiting:
         conn.sock.close()
     wait_until(lambda: metric(router, "smart_router_tls_connections") == 0, "no TLS connection is open")
+
+
+def hello_bytes(certificate):
+    conn = tls.TlsSocket(None, certificate.context(), handshake=False)
+    conn.step()
+    return conn.outgoing.read()
+
+
+def test_nobody_who_waits_for_the_router_is_given_up_for_others(start_router, certificate):
+    """There may be 32 handshakes at once, and 200 clients have sent the same hello: each gets an answer before it makes room."""
+    router = start_router({**certificate.env, "HTTP_READ_TIMEOUT": "10m"}, nofile=256)
+    sock = socket.create_connection(("127.0.0.1", router.tls_port), timeout=60)
+    honest = tls.TlsSocket(sock, certificate.context(), handshake=False)
+    honest.step()
+    honest.flush()
+    while not honest.step():
+        honest.fill()
+    # It is the oldest now, and the router waits for what it is about to send.
+    router.proc.send_signal(signal.SIGSTOP)  # so that all the others are there at once
+    try:
+        honest.flush()
+        hello = hello_bytes(certificate)
+        replayed = [socket.create_connection(("127.0.0.1", router.tls_port), timeout=60) for _ in range(200)]
+        for other in replayed:
+            other.sendall(hello)
+    finally:
+        router.proc.send_signal(signal.SIGCONT)
+    assert ask(honest).startswith(b"HTTP/1.1 200 ")
+    assert [number for number, other in enumerate(replayed) if not other.recv(1)] == []
+    wait_until(
+        lambda: metric(router, 'smart_router_tls_handshakes_total{status="crowded"}') == 200 - 256 // 8,
+        "those who said nothing more have made room",
+    )
+    assert metric(router, 'smart_router_tls_handshakes_total{status="ok"}') == 1
+    for other in [*replayed, sock]:
+        other.close()
 
 
 def announce(router, length):

@@ -124,7 +124,10 @@ static void check(const struct tls_work *work, const struct tls_work *before, co
     assert(work->dataless <= books->dataless && books->dataless <= work->dataless + 1);
     /* Who is cut did owe as much. */
     assert(!work->is_cut || work->dataless >= TLS_WORK_DEBT_MAX);
-    assert(tls_work_is_owing(work) == (work->debt >= TLS_WORK_PATIENT_DEBT));
+    assert(work->weight <= TLS_WORK_WEIGHT_MAX && work->debt <= work->weight);
+    assert(work->weight <= TLS_WORK_WEIGHT * work->dataless);
+    assert(tls_work_is_owing(work) ==
+           (work->debt >= TLS_WORK_PATIENT_DEBT || work->weight >= TLS_WORK_WEIGHT_MAX / 2));
     assert(tls_work_turn_is_over(work) ==
            (work->dataless - books->turn_began_at >= TLS_WORK_TURN_DATALESS_MAX ||
             books->turn_records >= TLS_WORK_TURN_RECORDS_MAX ||

@@ -192,6 +192,36 @@ static void client__owes_until_data_has_come(void **state UNUSED)
     assert_false(tls_work_is_owing(&work));
 }
 
+/* A record with data for each without: never cut, and never in front of others. */
+static void client__that_sends_half_without_data_owes_for_ever(void **state UNUSED)
+{
+    struct tls_work work = {0};
+
+    for (unsigned i = 0; i < 1000; i++) {
+        update_keys(&work);
+        send_data(&work, 1);
+        assert_int_equal(tls_work_is_owing(&work), i >= 9); /* ten times 8 for those without, less 1 each */
+    }
+    assert_false(work.is_cut);
+    for (unsigned i = 0; i < TLS_WORK_WEIGHT_MAX / 2; i++) {
+        assert_true(tls_work_is_owing(&work));
+        send_data(&work, 1);
+    }
+    assert_false(tls_work_is_owing(&work));
+}
+
+static void client__that_sends_little_without_data_never_owes(void **state UNUSED)
+{
+    struct tls_work work = {0};
+
+    for (unsigned i = 0; i < 1000; i++) {
+        update_keys(&work);
+        assert_false(tls_work_is_owing(&work));
+        for (unsigned k = 0; k < TLS_WORK_WEIGHT; k++)
+            send_data(&work, 1);
+    }
+}
+
 static void turn__is_over_after_so_many_bytes(void **state UNUSED)
 {
     struct tls_work work = {0};
@@ -219,6 +249,8 @@ int main(void)
         cmocka_unit_test(turn__is_over_after_so_many_records_of_any_kind),
         cmocka_unit_test(turn__is_over_after_fewer_records_without_data),
         cmocka_unit_test(client__owes_until_data_has_come),
+        cmocka_unit_test(client__that_sends_half_without_data_owes_for_ever),
+        cmocka_unit_test(client__that_sends_little_without_data_never_owes),
         cmocka_unit_test(turn__is_over_after_so_many_bytes),
     };
 

@@ -35,7 +35,10 @@ local function allocate(call_sid, merchant, provider, attempt, is_webhook)
       return {3}
     end
     if answer then
-      rc('HSET', call_key, 'attempts', attempts_with(rc('HGET', call_key, 'attempts'), attempt))
+      local attempts = rc('HGET', call_key, 'attempts')
+      if attempts then
+        rc('HSET', call_key, 'attempts', attempts_with(attempts, attempt))
+      end
       if tonumber(answer[7]) <= now then
         -- Its lease has run out, and nobody has ended it: it gets the lease of a fresh call.
         call_extend(call_sid, known[1], tonumber(ARGV[4]), tonumber(ARGV[6]) - RECORD_GRACE)
@@ -59,14 +62,10 @@ local function allocate(call_sid, merchant, provider, attempt, is_webhook)
         'source_pool', label)
       rc('ZADD', KEYS[1], EXPIRY, call_sid)
       if max > 0 then
-        local calls = P .. 'pod:calls:' .. pod
-        rc('ZADD', calls, EXPIRY, call_sid)
-        local load = rc('ZCARD', calls)
-        if load < max then
-          rc('ZADD', available, string.format('%d', load), pod)
-        else
-          rc('ZREM', available, pod)
-        end
+        -- As call_share() in lib/calls.lua.
+        rc('ZADD', P .. 'pod:calls:' .. pod, EXPIRY, call_sid)
+        rc('SADD', P .. 'pod:' .. pod .. ':calls', call_sid)
+        rc('ZINCRBY', available, '1', pod)
       end
       answer = {0, pod, label, time[1], EXPIRY, info, unreadable}
       break

@@ -1,4 +1,5 @@
--- The number of a leader whom a Lease of Kubernetes has elected. ARGV[4] is the number that it has, '': none yet.
+-- The number of a leader whom a Lease of Kubernetes has elected. ARGV: 4 the number that it has, '': none yet; 5 who it is,
+-- 6 how long its lease lasts in ms.
 --
 -- A router calls this right after it has written the Lease, and at no other time. So a number that is not its own belongs to
 -- a router that the Lease no longer names, and a new one is taken: the steps of that router are refused from now on (see
@@ -7,6 +8,8 @@
 -- include base
 -- include deadline
 local key = P .. 'leader:fence'
+rc('SET', P .. 'leader:ours', ARGV[5], 'PX', ARGV[6]) -- see leader.lua
+rc('DEL', P .. 'leader:other')
 local stored = redis.pcall('GET', key)
 -- One that was made by hand is no number to compare.
 stored = type(stored) == 'string' and string.find(stored, '^[1-9]%d*$') and #stored < 16 and stored

@@ -14,7 +14,7 @@ local answer = {}
 local is_absent = ARGV[6] == 'absent'
 for i = 7, #ARGV do
   local pod = ARGV[i]
-  local info = pod_get(pod)
+  local info = pod_record(pod)
   local ended = {}
   local what = not info and 0 or info.source == ARGV[5] and 1 or 2
   if what == 1 and is_absent and pod_load(pod) > 0 then
@@ -27,7 +27,7 @@ for i = 7, #ARGV do
   elseif what == 1 then
     for _, call_sid in ipairs(pod_calls(pod)) do
       call_ended(ended, call_sid, call_record(call_sid), 'gone')
-      call_drop(call_sid, pod)
+      call_drop(call_sid, pod, info.tier)
     end
     pod_leave(pod, info)
   end

@@ -54,13 +54,13 @@ for _, call_sid in ipairs(is_last and pod_calls(pod) or {}) do
     local record = call_record(call_sid)
     local misses = record[1] and rc('HINCRBY', P .. 'call:' .. call_sid, 'misses', 1)
     if not misses then
-      call_drop(call_sid, pod) -- its record was deleted by hand
+      call_drop(call_sid, pod, false) -- its record was deleted by hand, or by the first implementation
       if pod_settle(pod, info) then
         break
       end
     elseif misses >= tonumber(ARGV[7]) and now - (tonumber(record[5]) or 0) * 1000 > tonumber(ARGV[8]) then
       call_ended(lost, call_sid, record, 'unmentioned')
-      call_drop(call_sid, pod)
+      call_drop(call_sid, pod, info.tier)
       if pod_settle(pod, info) then
         break
       end

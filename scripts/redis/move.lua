@@ -7,11 +7,12 @@
 -- include fresh
 -- include pods
 local answer = {}
+local is_ours = not other_leads()
 for i = 5, #ARGV, 2 do
   local pod, tier = ARGV[i], ARGV[i + 1]
-  local info = pod_get(pod)
+  local info = pod_record(pod)
   local moved = 0
-  if info and pod_load(pod) == 0 and info.ready and info.held_until <= now and not pod_is_draining(pod, info) and
+  if is_ours and info and pod_load(pod) == 0 and info.ready and info.held_until <= now and not pod_is_draining(pod, info) and
     (tier == '' or not info.pinned) then
     pod_move(pod, info, tier ~= '' and tier or tier_for_new_pod())
     moved = 1

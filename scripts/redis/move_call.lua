@@ -50,7 +50,7 @@ local kept = rc('HMGET', P .. 'call:' .. call_sid, unpack(FIELDS))
 for i = first, last, 2 do
   -- include pick
   if pod then
-    call_drop(call_sid, from)
+    call_drop(call_sid, from, from_info and from_info.tier or nil)
     if from_info then
       pod_settle(from, from_info)
     end
@@ -65,7 +65,7 @@ for i = first, last, 2 do
         rc('HSET', P .. 'call:' .. call_sid, field, kept[k])
       end
     end
-    pod_place(pod, cjson.decode(info))
+    pod_place(pod, pod_get(pod))
     return {0, pod, label, merchant, provider, since, string.format('%.0f', now + ARGV[4]), info, unreadable}
   end
 end

@@ -17,6 +17,7 @@ else
 end
 answer[3] = #names
 answer[4] = names[#names] or ''
+local has_doubts = rc('EXISTS', P .. 'pods:doubt') == 1
 for _, pod in ipairs(names) do
   local text = rc('HGET', P .. 'pods', pod)
   local info = text and pod_decode(text)
@@ -27,6 +28,9 @@ for _, pod in ipairs(names) do
     answer[n + 2] = text
     answer[n + 3] = pod_is_draining(pod, info) and 1 or 0
     answer[n + 4] = rc('SISMEMBER', P .. 'pods:out', pod)
+    if has_doubts and string.find(rc('HGET', P .. 'pods:doubt', pod) or '', ' lost', 1, true) then
+      answer[n + 4] = 1 -- see lib/mend.lua
+    end
     answer[n + 5] = rc('ZSCORE', P .. 'heartbeats', pod) or ''
     answer[n + 6] = pod_lease(pod) or ''
     answer[n + 7] = #calls

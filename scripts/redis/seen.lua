@@ -13,6 +13,7 @@
 -- include fresh
 -- include pods
 -- include calls
+-- include mend
 local CALLS_MAX = 50
 local LOOKED_MAX = 500
 local PODS_MAX = 50000 -- as in src/core/command.h
@@ -30,12 +31,12 @@ local function call_is_older(call_sid, started_at)
   return math.floor(seconds) * 1000 + RESTART_SKEW <= started_at
 end
 
-local function end_calls(pod, started_at, ended)
+local function end_calls(pod, tier, started_at, ended)
   for _, call_sid in ipairs(pod_calls(pod)) do
     looked = looked + 1
     if call_is_older(call_sid, started_at) then
       call_ended(ended, call_sid, call_record(call_sid), 'restarted')
-      call_drop(call_sid, pod)
+      call_drop(call_sid, pod, tier)
     end
   end
 end
@@ -44,6 +45,7 @@ end
 local function join(name, info, wanted)
   local stored = rc('GET', P .. 'pod:tier:' .. name)
   local tier = wanted ~= '' and wanted or (stored and tier_max(stored) and stored) or nil
+  local is_known = stored == tier and tier and rc('SISMEMBER', assigned_key(tier), name) == 1
   if stored and stored ~= tier then
     rc('SREM', assigned_key(stored), name)
     pod_unlist(name, stored)
@@ -51,7 +53,11 @@ local function join(name, info, wanted)
   info.tier = tier or tier_for_new_pod()
   rc('ZADD', P .. 'pods:names', 0, name)
   pod_assign(name, info, info.tier)
-  pod_place(name, info)
+  if is_known then
+    pod_mend(name, info, 0) -- somebody has registered it before, and has it in the lists already
+  else
+    pod_place(name, info)
+  end
 end
 
 for i = 7, #ARGV, 7 do
@@ -59,7 +65,7 @@ for i = 7, #ARGV, 7 do
     ARGV[i], ARGV[i + 1], ARGV[i + 2], ARGV[i + 3], ARGV[i + 4], ARGV[i + 5], tonumber(ARGV[i + 6])
   local is_ready, is_terminating = string.find(flags, 'r', 1, true) ~= nil, string.find(flags, 't', 1, true) ~= nil
   local is_registration = ARGV[6] == '1'
-  local info = pod_get(name)
+  local info = pod_record(name)
   local what, ended = 's', {}
   if incarnation == '' then
     if info and not is_registration and info.incarnation ~= '' then
@@ -92,7 +98,7 @@ for i = 7, #ARGV, 7 do
   else
     -- '' is a pod of the first implementation, whose incarnation nobody knows: its calls are given to this one.
     local is_restarted = info.source == source and info.incarnation ~= incarnation and info.incarnation ~= ''
-    local before = pod_encode(info)
+    local before, was_ready, was_terminating = pod_encode(info), info.ready, info.terminating
     if source == 'api' then
       rc('ZADD', P .. 'heartbeats', now, name)
     end
@@ -100,7 +106,7 @@ for i = 7, #ARGV, 7 do
     info.ready, info.terminating = is_ready, is_terminating
     if is_restarted then
       info.held_until = 0
-      end_calls(name, started_at, ended)
+      end_calls(name, info.tier, started_at, ended)
     end
     if #ended > 0 and pod_should_leave(name, info) then
       pod_leave(name, info) -- it was only waiting for its calls, and goes with the last of them
@@ -116,7 +122,8 @@ for i = 7, #ARGV, 7 do
         what = 'c'
         pod_put(name, info)
       end
-      if pod_settle(name, info) then
+      local is_as_before = info.ready == was_ready and info.terminating == was_terminating and #ended == 0
+      if (is_as_before and pod_mend or pod_settle)(name, info, 0) then
         what = what == 'c' and 'L' or 'l'
       end
     end

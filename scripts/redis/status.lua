@@ -1,42 +1,49 @@
 -- How many pods and calls there are. ARGV: 4 how many pods held out to look at.
--- Answers {calls, pods, number of tiers; for each tier: name, assigned, available, calls on the available ones; then
--- for each pod held out: tier, d|s|b draining, suspended, too busy; calls}. Tiers that are no longer configured
--- come last and only while they have pods.
+-- Answers {calls, pods, number of tiers; for each tier: name, assigned, available, calls on the available ones, calls on all
+-- that are listed; then for each pod held out: tier, d|s|b draining, suspended, too busy; calls}. Tiers that are no longer
+-- configured come last and only while they have pods.
 -- include base
 -- include fresh
 -- include out
 local LOADS_MAX = 100
 local answer = {rc('ZCARD', P .. 'calls:active'), rc('HLEN', P .. 'pods'), 0}
 
--- The calls on the available pods of a shared tier, one step for each load that occurs: as the least loaded pod
--- is taken first, these are few.
-local function calls_on_available(key)
-  local calls, load = 0, '(0'
+-- The pods of a shared tier that have room, the calls on those, and the calls on all that are listed: one step for each
+-- load that occurs. As the least loaded pod is taken first, these are few.
+local function count_shared(key, max)
+  local available, used, calls, load = rc('ZCOUNT', key, '-inf', '(' .. max), 0, 0, '(0'
   for _ = 1, LOADS_MAX do
     local least = rc('ZRANGEBYSCORE', key, load, '+inf', 'WITHSCORES', 'LIMIT', 0, 1)
     if not least[2] then
       break
     end
-    calls = calls + tonumber(least[2]) * rc('ZCOUNT', key, least[2], least[2])
+    local more = tonumber(least[2]) * rc('ZCOUNT', key, least[2], least[2])
+    calls = calls + more
+    if tonumber(least[2]) < tonumber(max) then
+      used = used + more
+    end
     load = '(' .. least[2]
   end
-  return calls
+  return available, used, calls
 end
 
-local function add(tier, assigned, available, calls)
+local function add(tier, assigned, available, used, calls)
   local n = #answer
   answer[3] = answer[3] + 1
   answer[n + 1] = tier
   answer[n + 2] = assigned
   answer[n + 3] = available
-  answer[n + 4] = calls
+  answer[n + 4] = used
+  answer[n + 5] = calls
 end
 
 for tier, max in string.gmatch(TIERS, '\n(%S+) (%d+)') do
   local key = available_key(tier)
-  local is_shared = max ~= '0'
-  add(tier, rc('SCARD', assigned_key(tier)), rc(is_shared and 'ZCARD' or 'SCARD', key),
-    is_shared and calls_on_available(key) or 0)
+  if max == '0' then
+    add(tier, rc('SCARD', assigned_key(tier)), rc('SCARD', key), 0, 0)
+  else
+    add(tier, rc('SCARD', assigned_key(tier)), count_shared(key, max))
+  end
 end
 for _, tier in ipairs(rc('SMEMBERS', P .. 'tiers:used')) do
   if not tier_max(tier) then
@@ -45,7 +52,7 @@ for _, tier in ipairs(rc('SMEMBERS', P .. 'tiers:used')) do
       rc('SREM', P .. 'tiers:used', tier)
     else
       local available = redis.pcall('SCARD', available_key(tier))
-      add(tier, assigned, type(available) == 'number' and available or 0, 0)
+      add(tier, assigned, type(available) == 'number' and available or 0, 0, 0)
     end
   end
 end

@@ -16,8 +16,8 @@ for _, call_sid in ipairs(rc('ZRANGEBYSCORE', P .. 'calls:active', '-inf', now, 
   local pod = record[1]
   if pod then
     call_ended(answer, call_sid, record, 'expired')
-    call_drop(call_sid, pod)
     local info = pod_get(pod)
+    call_drop(call_sid, pod, info and info.tier or nil)
     if info then
       pod_settle(pod, info)
     end

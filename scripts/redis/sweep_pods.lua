@@ -20,13 +20,13 @@ for _, pod in ipairs(silent) do
     more = 1
     break
   end
-  local info = pod_get(pod)
+  local info = pod_record(pod)
   rc('ZREM', P .. 'heartbeats', pod)
   looked = looked + 1
   if info and info.source == 'api' then
     for _, call_sid in ipairs(pod_calls(pod)) do
       call_ended(ended, call_sid, call_record(call_sid), 'gone')
-      call_drop(call_sid, pod)
+      call_drop(call_sid, pod, info.tier)
     end
     pod_leave(pod, info)
     gone[#gone + 1] = pod
@@ -37,7 +37,7 @@ if looked == tonumber(ARGV[7]) then
 end
 local page = ARGV[8] == '' and {'', {}} or rc('SSCAN', P .. 'pods:out', ARGV[8], 'COUNT', ARGV[7])
 for _, pod in ipairs(page[2]) do
-  local info = pod_get(pod)
+  local info = pod_record(pod)
   if not info then
     rc('SREM', P .. 'pods:out', pod)
   else

@@ -1,5 +1,5 @@
--- Forgets calls whose record was deleted by hand, as the runbook for a stuck pod says. ARGV: 4 the fence, 5
--- cursor, 6 how many to look at. Answers {next cursor, how many were forgotten}.
+-- Forgets calls whose record was deleted, as the runbook for a stuck pod says, or by the first implementation. ARGV: 4 the fence, 5
+-- cursor, 6 how many to look at. Answers {next cursor, how many were forgotten, the time}.
 -- include base
 -- include deadline
 -- include fence
@@ -12,4 +12,4 @@ for i = 1, #page[2], 2 do
     forgotten = forgotten + 1
   end
 end
-return {page[1], forgotten}
+return {page[1], forgotten, string.format('%.0f', now)}

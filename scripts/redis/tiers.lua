@@ -8,6 +8,7 @@
 -- include fence
 -- include tiers
 -- include version
+-- include other
 local key = P .. 'tier:config'
 
 -- The version of the tiers is the hash of their text. {prefix}tier:version has the present one, and the key that also has it
@@ -43,6 +44,9 @@ elseif rc('EXISTS', FRESH) == 0 then
   return redis.error_reply(STALE)
 end
 local forgotten = 0
+if other_leads() then
+  return version or forgotten -- the lists are that program's
+end
 if ARGV[5] == 'mend' then
   local MEND_MAX = 2000
   for tier, max in string.gmatch(TIERS, '\n(%S+) (%d+)') do

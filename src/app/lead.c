@@ -161,6 +161,13 @@ static void lead_lease_written(void *arg)
     redis_fence_claim(lead->fence);
 }
 
+static void lead_lease_is_others(void *arg, const char *holder)
+{
+    struct lead *lead = arg;
+
+    redis_fence_see(lead->fence, holder);
+}
+
 static void lead_fence_changed(void *arg)
 {
     struct lead *lead = arg;
@@ -173,6 +180,8 @@ static int lead_by_lease(struct lead *lead)
 {
     const struct redis_fence_settings fence_settings = {
         .key_prefix = lead->settings.key_prefix,
+        .identity = lead->settings.identity,
+        .duration_ms = lead->settings.duration_ms,
         .patience_ms = lead->settings.retry_ms,
         .on_change = lead_fence_changed,
         .on_change_arg = lead,
@@ -188,6 +197,8 @@ static int lead_by_lease(struct lead *lead)
         .on_change_arg = lead,
         .on_written = lead_lease_written,
         .on_written_arg = lead,
+        .on_others = lead_lease_is_others,
+        .on_others_arg = lead,
     };
     int err = redis_fence_new(lead->loop, &fence_settings, redis_store_link(lead->store), &lead->fence);
 

@@ -232,6 +232,8 @@ struct command {
             const struct pod_seen *pods;
             size_t count;
             bool spares_calls; /* pods of this source that are not among them are absent, not gone */
+            /* The first of a leader: whatever another program has left in the store is taken over. */
+            bool imports;
         } sync;
         struct {
             size_t limit; /* 0: STEP_LIMIT */
@@ -439,12 +441,15 @@ struct result {
             size_t changed;
             struct ended_array ended;
             struct name_array absent; /* spares_calls: those that have stayed because they carry calls */
+            uint64_t look_again_ms;   /* as for sweep: when the next one is wanted, at the latest */
         } sync;
         struct {
             struct ended_array ended;
             size_t recovered;       /* pods brought back after a drain or a hold */
             struct name_array gone; /* pods that stopped heartbeating or left */
             bool more;              /* there is more to do than `limit`: call again */
+            /* Some pods are not where they belong, and that is certain only a little later; 0: none is. */
+            uint64_t look_again_ms;
         } sweep;
         struct {
             size_t moved;

@@ -248,6 +248,8 @@ static int sync_spare(struct core *core, enum pod_source source, struct arena *a
 
 int core_sync(struct core *core, const struct command *command, struct arena *arena, struct result *result)
 {
+    bool has_list = command->sync.source != POD_SOURCE_API; /* nobody lists pods that register themselves */
+
     core->sync_mark++;
     for (size_t i = 0; i < command->sync.count; i++) {
         int rc = sync_one(core, &command->sync.pods[i], arena, result);
@@ -255,7 +257,7 @@ int core_sync(struct core *core, const struct command *command, struct arena *ar
         if (rc)
             return rc;
     }
-    if (command->sync.spares_calls) {
+    if (command->sync.spares_calls && has_list) {
         int rc = sync_spare(core, command->sync.source, arena, &result->sync.absent);
 
         if (rc)
@@ -266,7 +268,7 @@ int core_sync(struct core *core, const struct command *command, struct arena *ar
         struct pod *pod = core->pods_by_name[i - 1];
         int rc;
 
-        if (pod->source != command->sync.source || pod->sync_mark == core->sync_mark)
+        if (!has_list || pod->source != command->sync.source || pod->sync_mark == core->sync_mark)
             continue;
         rc = pod_end(core, pod, arena, &result->sync.ended);
         if (rc)

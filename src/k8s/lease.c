@@ -370,6 +370,8 @@ static void lease_looked(struct k8s_lease *lease, const struct k8s_answer *answe
     lease_observe(lease, object, clock_elapsed_ms());
     if (lease_is_others(lease, lease->try_at_ms)) {
         lease_works(lease);
+        if (lease->settings.on_others)
+            lease->settings.on_others(lease->settings.on_others_arg, lease_object_record(object)->holder);
         lease_rest(lease, 0);
     } else {
         lease_next(lease, LEASE_TAKE);

@@ -30,6 +30,12 @@ struct k8s_lease_settings {
      */
     void (*on_written)(void *arg);
     void *on_written_arg;
+    /*
+     * Tells, after each look at the Lease, that somebody else holds it. Never inside a call, and must not
+     * stop the lease. May be NULL.
+     */
+    void (*on_others)(void *arg, const char *holder);
+    void *on_others_arg;
 };
 
 /* Starts to ask at once. The client is borrowed and must stay until `stopped`. */

@@ -28,6 +28,8 @@ static int sweep_step(void *arg, const struct result *result, struct command *co
     if (result->sweep.recovered > 0)
         log_info("pods recovered", log_num("pods", (int64_t)result->sweep.recovered));
     metrics_add(manager->zombies_recovered, (double)result->sweep.recovered);
+    if (result->sweep.look_again_ms)
+        manager->sweep.delay_ms = min_u64(manager->sweep.delay_ms, result->sweep.look_again_ms);
     return result->sweep.more;
 }
 

@@ -71,7 +71,8 @@ static int full_send(struct manager *manager, struct command *ret_command)
         .sync = {.source = manager->settings.source,
                  .pods = pods,
                  .count = count,
-                 .spares_calls = manager->settings.source == POD_SOURCE_KUBERNETES},
+                 .spares_calls = manager->settings.source == POD_SOURCE_KUBERNETES,
+                 .imports = manager->full_syncs == 0},
     };
     return 1;
 }
@@ -113,7 +114,7 @@ static int full_begin(struct manager *manager, struct command *ret_command)
         look_begin(ret_command);
         return 1;
     }
-    if (!manager->has_picture) {
+    if (!manager->has_picture && manager->settings.source != POD_SOURCE_API) {
         full_go_on(manager, ret_command);
         return 1;
     }
@@ -306,6 +307,8 @@ int sync_step(void *arg, const struct result *result, struct command *command)
                  log_num("changed", (int64_t)result->sync.changed));
     for (size_t i = 0; i < result->sync.absent.count; i++)
         kube_ask(manager, result->sync.absent.names[i]);
+    if (result->sync.look_again_ms)
+        task_hurry(&manager->sweep, result->sync.look_again_ms);
     full_go_on(manager, command);
     return 1;
 }

@@ -156,6 +156,14 @@ void task_start(struct task *task, uint64_t delay_ms)
         task_schedule(task, delay_ms);
 }
 
+void task_hurry(struct task *task, uint64_t delay_ms)
+{
+    if (task->is_waiting)
+        task->delay_ms = min_u64(task->delay_ms, delay_ms);
+    else if (task->failures == 0 && uv_timer_get_due_in(&task->timer) > delay_ms)
+        task_schedule(task, delay_ms);
+}
+
 void task_kick(struct task *task)
 {
     if (task->is_waiting)

@@ -61,6 +61,9 @@ void task_init(struct task *task, uv_loop_t *loop);
 /* The first run begins after `delay_ms`; 0: now. */
 void task_start(struct task *task, uint64_t delay_ms);
 
+/* The next run begins after `delay_ms` at the latest. A task that failed keeps its pause. */
+void task_hurry(struct task *task, uint64_t delay_ms);
+
 /* There is something to do: run now, or again after the run under way. A task that failed keeps its pause. */
 void task_kick(struct task *task);
 

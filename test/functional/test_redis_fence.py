@@ -32,6 +32,7 @@ WORK = {
     "sweep_calls": [LATER, "50"],
     "sweep_pods": [LATER, "90000", "50", "0"],
     "tidy": ["0", "100"],
+    "mend": [LATER, "pods", "0", "50", "0"],
     "import": ["0", "200", "14400000", "static"],
     "tiers": ["check"],
 }
@@ -67,6 +68,9 @@ def something_to_do(client):
     client.srem("voice:pool:gold:assigned", "pod-1")
     client.sadd("voice:pods:out", "nobody")
     client.sadd("voice:pool:basic:available", "of the wrong type")
+    client.srem("voice:pool:gold:available", "pod-1")
+    client.sadd("voice:pool:gold:assigned", "pod-of-another-program")
+    client.set("voice:pod:tier:pod-of-another-program", "gold")
 
 
 def test_every_script_of_the_leader_has_work_here():
@@ -115,7 +119,7 @@ def test_a_wiped_store_gives_a_new_fence_and_never_an_old_one(client):
 
 
 def claim(client, mine=""):
-    return call(client, "claim_fence", mine)
+    return call(client, "claim_fence", mine, "router-0", "15000")
 
 
 def test_a_number_that_is_ones_own_is_kept_and_another_ones_is_not(client):
@@ -165,7 +169,7 @@ def test_a_claim_is_larger_than_what_is_stored_and_the_lock_goes_on_from_it(clie
 def test_a_claim_that_comes_late_changes_nothing(client):
     number = claim(client)
     with pytest.raises(redis.ResponseError, match="^LATE "):
-        client.eval(text_of("claim_fence"), 1, "voice:leader:fence", "voice:", TIERS, "basic", "", "1")
+        client.eval(text_of("claim_fence"), 1, "voice:leader:fence", "voice:", TIERS, "basic", "", "router-0", "15000", "1")
     assert client.get("voice:leader:fence") == number
 
 

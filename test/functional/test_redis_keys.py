@@ -36,7 +36,7 @@ def five(redis_server, start_on):
 # Keys beside the guide's that are always there.
 TIER_VERSION = hashlib.sha1(FIVE_TIERS.encode()).hexdigest()
 ADDED = {"voice:pods", "voice:pods:names", "voice:tier:config", "voice:tier:version", f"voice:tier:version:{TIER_VERSION}",
-         "voice:tiers:used", "voice:calls:imported"}  # fmt: skip
+         "voice:tiers:used"}  # fmt: skip
 
 
 def idle_keys():
@@ -127,9 +127,10 @@ def test_calls_of_a_shared_pod(five):
         assert keys["voice:pool:basic:available"] == {"voice-agent-4": load}
         assert keys["voice:lease:voice-agent-4"] == call_sid
         assert keys["voice:pod:calls:voice-agent-4"] == added["voice:calls:active"]
+        assert keys["voice:pod:voice-agent-4:calls"] == set(added["voice:calls:active"])
         assert len(added["voice:calls:active"]) == load
     router.allocate("CA3", merchant_id="small")
-    assert not client.exists("voice:pool:basic:available")  # full
+    assert client.zrange("voice:pool:basic:available", 0, -1, withscores=True) == [("voice-agent-4", 3)]  # full
     router.release("CA3")
     assert client.zrange("voice:pool:basic:available", 0, -1, withscores=True) == [("voice-agent-4", 2)]
     assert client.get("voice:lease:voice-agent-4") in ("CA1", "CA2")

@@ -152,7 +152,12 @@ def test_force_reset_of_a_pod(site, tier):
     cli("DEL voice:call:stuck-call")
     cli(f"HSET voice:pod:{pod} status available")
     cli(f"HDEL voice:pod:{pod} allocated_call_sid allocated_at")
-    wait_until(lambda: pods(router)[pod]["calls"] == [] and pod in available(router), "it is back")
+    if tier == "basic":
+        wait_until(lambda: cli(f"ZSCORE voice:pool:basic:available {pod}") == ["0"], "it is back")
+    else:
+        key = "voice:pool:gold:available" if tier == "gold" else "voice:merchant:9shines:pods"
+        wait_until(lambda: cli(f"SISMEMBER {key} {pod}") == ["1"], "it is back")
+    assert pods(router)[pod]["calls"] == [] and pod in available(router)
     wait_until(lambda: router.get("/api/v1/status").json()["active_calls"] == 0, "the call is forgotten")
     assert router.get("/api/v1/call/stuck-call").status_code == 404
     assert router.post("/api/v1/release", {"call_sid": "stuck-call"}).status_code == 404

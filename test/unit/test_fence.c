@@ -25,6 +25,10 @@ static struct world {
     char mine[32]; /* what the last call had to say */
     redis_reply_fn done;
     void *done_arg;
+    char seen[32]; /* the leader that the last call of the other script told of */
+    unsigned sees;
+    redis_reply_fn seen_done;
+    void *seen_arg;
     unsigned changes;
     unsigned stopped;
     FILE *log;
@@ -59,9 +63,21 @@ int __wrap_uv_timer_stop(uv_timer_t *timer UNUSED)
 int __wrap_redis_link_call(struct redis_link *link UNUSED, const struct redis_script *script, const char *key,
                            const struct slice *args, size_t count, redis_reply_fn done, void *arg)
 {
+    assert_int_equal(count, 6);
+    if (script == redis_script("leader")) {
+        assert_null(world.seen_done); /* one at a time */
+        assert_true(slice_equals(args[4], "15000") && slice_equals(args[5], "see"));
+        if (world.is_down)
+            return -ENOTCONN;
+        world.sees++;
+        snprintf(world.seen, sizeof(world.seen), "%.*s", (int)args[3].len, args[3].data);
+        world.seen_done = done;
+        world.seen_arg = arg;
+        return 0;
+    }
     assert_ptr_equal(script, redis_script("claim_fence"));
     assert_string_equal(key, "voice:leader:fence");
-    assert_int_equal(count, 4);
+    assert_true(slice_equals(args[4], "router-0") && slice_equals(args[5], "15000"));
     assert_null(world.done); /* one at a time */
     if (world.is_down)
         return -ENOTCONN;
@@ -143,6 +159,8 @@ static int setup(void **state UNUSED)
 {
     const struct redis_fence_settings settings = {
         .key_prefix = "voice:",
+        .identity = "router-0",
+        .duration_ms = 15000,
         .patience_ms = PATIENCE_MS,
         .on_change = on_change,
         .on_change_arg = &world,
@@ -158,12 +176,26 @@ static int setup(void **state UNUSED)
     return 0;
 }
 
+static void answer_seen(void)
+{
+    redis_reply_fn done = world.seen_done;
+
+    assert_true(done);
+    world.seen_done = NULL;
+    done(world.seen_arg, -ETIMEDOUT, NULL); /* whatever it says */
+}
+
 static int teardown(void **state UNUSED)
 {
     unsigned changes = world.changes;
 
     redis_fence_stop(world.fence, on_stopped, &world);
     uv_run(&world.loop, UV_RUN_DEFAULT);
+    if (world.seen_done) {
+        assert_int_equal(world.stopped, 0); /* the answer is awaited */
+        answer_seen();
+        uv_run(&world.loop, UV_RUN_DEFAULT);
+    }
     if (world.done) {
         assert_int_equal(world.stopped, 0); /* the answer is awaited */
         answer_number("99");
@@ -294,6 +326,29 @@ static void claim__that_waited_too_long_for_another_ones_answer_is_dropped(void 
     expect(0, 0);
 }
 
+static void see__tells_of_another_leader_each_time(void **state UNUSED)
+{
+    for (unsigned i = 0; i < 3; i++) {
+        redis_fence_see(world.fence, "somebody");
+        assert_string_equal(world.seen, "somebody");
+        redis_fence_see(world.fence, "somebody"); /* nothing is lost: the next one comes */
+        answer_seen();
+    }
+    assert_int_equal(world.sees, 3);
+    world.is_down = true;
+    redis_fence_see(world.fence, "somebody");
+    world.is_down = false;
+    assert_int_equal(world.sees, 3);
+    redis_fence_see(world.fence, "somebody");
+    assert_int_equal(warnings(), 0);
+}
+
+static void see__and_claim_are_both_awaited_at_the_end(void **state UNUSED)
+{
+    redis_fence_see(world.fence, "somebody");
+    redis_fence_claim(world.fence);
+}
+
 static void forget__there_is_no_number_and_what_is_under_way_brings_none(void **state UNUSED)
 {
     lead();
@@ -348,6 +403,8 @@ int main(void)
         CASE(claim__does_not_wait_for_a_connection_for_ever),
         CASE(claim__during_another_one_comes_after_it),
         CASE(claim__that_waited_too_long_for_another_ones_answer_is_dropped),
+        CASE(see__tells_of_another_leader_each_time),
+        CASE(see__and_claim_are_both_awaited_at_the_end),
         CASE(forget__there_is_no_number_and_what_is_under_way_brings_none),
         CASE(forget__a_claim_of_the_next_time_is_asked_anew),
         CASE(forget__what_waits_for_a_connection_is_not_sent),

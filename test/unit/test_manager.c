@@ -248,8 +248,9 @@ static const struct manager_settings no_pods = {
 
 static void pods_of_other_sources__stay_until_a_second_sync_and_are_looked_for_once(void **state)
 {
-    static const enum command_type types[] = {COMMAND_REBALANCE, COMMAND_SYNC, COMMAND_SYNC,
-                                              COMMAND_REBALANCE, COMMAND_REBALANCE};
+    static const enum command_type types[] = {COMMAND_SYNC, COMMAND_REBALANCE, COMMAND_SYNC,
+                                              COMMAND_SYNC, COMMAND_SYNC,      COMMAND_REBALANCE,
+                                              COMMAND_SYNC, COMMAND_REBALANCE};
     struct fixture *fixture = *state;
 
     start(fixture, &no_pods);
@@ -257,18 +258,24 @@ static void pods_of_other_sources__stay_until_a_second_sync_and_are_looked_for_o
     stop(fixture);
     for (size_t i = 0; i < ARRAY_LEN(types); i++)
         assert_int_equal(fixture->fake.commands[i].type, types[i]);
-    assert_int_equal(fixture->fake.commands[1].sync.source, POD_SOURCE_STATIC);
-    assert_int_equal(fixture->fake.commands[1].sync.count, 0);
-    assert_int_equal(fixture->fake.commands[2].sync.source, POD_SOURCE_KUBERNETES);
-    assert_int_equal(fixture->fake.commands[2].sync.count, 0);
+    assert_int_equal(fixture->fake.commands[0].sync.source, POD_SOURCE_API);
+    assert_true(fixture->fake.commands[0].sync.imports);
+    assert_int_equal(fixture->fake.commands[2].sync.source, POD_SOURCE_API);
+    assert_false(fixture->fake.commands[2].sync.imports);
+    assert_int_equal(fixture->fake.commands[3].sync.source, POD_SOURCE_STATIC);
+    assert_int_equal(fixture->fake.commands[3].sync.count, 0);
+    assert_false(fixture->fake.commands[3].sync.imports);
+    assert_int_equal(fixture->fake.commands[4].sync.source, POD_SOURCE_KUBERNETES);
+    assert_int_equal(fixture->fake.commands[4].sync.count, 0);
+    assert_int_equal(fixture->fake.commands[6].sync.source, POD_SOURCE_API);
 }
 
 static void pods_of_other_sources__are_not_removed_after_a_run_that_failed(void **state)
 {
     static const struct answer script[] = {
-        {.type = COMMAND_REBALANCE, .err = -EIO},
-        {.type = COMMAND_REBALANCE},
+        {.type = COMMAND_SYNC, .err = -EIO},
         {.type = COMMAND_SYNC},
+        {.type = COMMAND_REBALANCE},
     };
     struct fixture *fixture = *state;
 
@@ -372,6 +379,30 @@ static void sweep__counts_what_it_recovered_and_goes_on(void **state)
     assert_true(metric_is(fixture, "smart_router_sweeps_total 1\n"));
     assert_false(log_has(fixture, "CA1")); /* whoever listens to the store tells of the calls */
     assert_true(log_has(fixture, "\"msg\":\"pod gone\",\"pod\":\"b\""));
+}
+
+static void sweep__comes_again_soon_for_pods_that_are_in_doubt(void **state)
+{
+    static const struct answer script[] = {
+        {.type = COMMAND_SYNC},
+        {.type = COMMAND_REBALANCE},
+        {.type = COMMAND_PODS},
+        {.type = COMMAND_SWEEP, .result.sweep = {.look_again_ms = 1}},
+        {.type = COMMAND_SWEEP, .result.sweep = {.look_again_ms = 1}},
+        {.type = COMMAND_SWEEP},
+    };
+    struct fixture *fixture = *state;
+    struct manager_settings settings = calm;
+
+    /* Without the doubt the next sync would come before the second sweep. */
+    settings.cleanup_interval_ms = 600;
+    settings.reconcile_interval_ms = 1150;
+    fixture->fake.script = script;
+    fixture->fake.script_len = ARRAY_LEN(script);
+    start(fixture, &settings);
+    run_until_asked(fixture, ARRAY_LEN(script));
+    stop(fixture);
+    assert_true(metric_is(fixture, "smart_router_sweeps_total 3\n"));
 }
 
 static void durations__of_every_command_are_observed(void **state)
@@ -484,6 +515,7 @@ int main(void)
         TEST(rebalance__goes_on_while_there_is_more),
         TEST(look__finds_who_is_heartbeating_and_the_next_sync_holds_them_back),
         TEST(sweep__counts_what_it_recovered_and_goes_on),
+        TEST(sweep__comes_again_soon_for_pods_that_are_in_doubt),
         TEST(failure__is_counted_and_the_run_begins_again),
         cmocka_unit_test(backoff__doubles_up_to_the_interval_and_is_spread),
         TEST(stop__waits_for_an_answer_under_way),

@@ -1,11 +1,11 @@
 -- The requests that have asked for a call, so that one that was answered with an error can be taken back without
 -- hurting another that was answered with the pod: numbers with spaces between them in the record's field `attempts`;
--- '*' if not all of them are known, as for calls of the first implementation. The rules are those of
--- src/core/attempts.c.
+-- '*' if not all of them are known. A call of the first implementation has no such field, and never gets one: that is how
+-- it is told from ours. The rules are those of src/core/attempts.c.
 local ATTEMPTS_MAX = 8 -- as in src/core/command.h
 
 local function attempts_with(attempts, attempt)
-  if not attempts or attempts == '*' then
+  if attempts == '*' then
     return '*'
   elseif attempts == '' then
     return attempt

@@ -1,27 +1,45 @@
 -- include tiers
 -- include lease
 -- include tell
--- Takes the call away: its record, its lease if that is its own, its place on the pod. The pod is not settled.
-local function call_drop(call_sid, pod)
-  local lease = P .. 'lease:' .. pod
+-- include score
+-- Is it one of the first implementation, which knows nothing of attempts?
+local function call_is_foreign(call_sid)
+  local known = rc('HMGET', P .. 'call:' .. call_sid, 'pod_name', 'attempts')
+  return known[1] and not known[2]
+end
+
+-- Takes the call away: its record, its lease if that is its own, its place on the pod. The pod is not settled. `tier` is the
+-- pod's; nil: look it up; false: the record is gone, so that nobody knows whether the pod's score still counts the call
+-- (a sweep will: see lib/mend.lua).
+local function call_drop(call_sid, pod, tier)
   local calls = P .. 'pod:calls:' .. pod
-  local is_newest = pod_lease(pod) == call_sid
-  local was_on_pod = rc('ZREM', calls, call_sid) == 1
+  local holder = pod_lease(pod)
+  local is_newest = holder == call_sid
+  if tier == nil then
+    tier = rc('GET', P .. 'pod:tier:' .. pod) or false
+  end
+  local has_slot = rc('ZREM', calls, call_sid) == 1 or
+    (tier and (tier_max(tier) or 0) > 0 and call_is_foreign(call_sid))
   carriers_tell(call_sid, rc('HGET', P .. 'call:' .. call_sid, 'carriers'))
   rc('DEL', P .. 'call:' .. call_sid)
   rc('ZREM', P .. 'calls:active', call_sid)
-  if not is_newest and not was_on_pod then
+  if not has_slot and not is_newest then
     return
   end
-  local newest = rc('ZREVRANGE', calls, 0, 0, 'WITHSCORES')
-  if not newest[1] then
-    local is_draining = rc('EXISTS', P .. 'pod:draining:' .. pod) == 1
-    rc('DEL', lease, P .. 'pod:' .. pod)
-    rc('HSET', P .. 'pod:' .. pod, 'status', is_draining and 'draining' or 'available', 'released_at', time[1])
-  elseif is_newest then
-    rc('SET', lease, newest[1], 'PX', math.max(1, tonumber(newest[2]) - now + GRACE))
-    rc('HSET', P .. 'pod:' .. pod, 'allocated_call_sid', newest[1])
+  local score = has_slot and tier and pod_count(pod, tier, -1)
+  if has_slot then
+    rc('SREM', P .. 'pod:' .. pod .. ':calls', call_sid)
   end
+  local newest = rc('ZREVRANGE', calls, 0, 0, 'WITHSCORES')
+  if newest[1] and is_newest then
+    rc('SET', P .. 'lease:' .. pod, newest[1], 'PX', math.max(1, tonumber(newest[2]) - now + GRACE))
+    rc('HSET', P .. 'pod:' .. pod, 'allocated_call_sid', newest[1])
+  elseif not newest[1] and (score == 0 or (not score and (is_newest or not holder))) then
+    local is_draining = rc('EXISTS', P .. 'pod:draining:' .. pod) == 1
+    rc('DEL', P .. 'lease:' .. pod, P .. 'pod:' .. pod)
+    rc('HSET', P .. 'pod:' .. pod, 'status', is_draining and 'draining' or 'available', 'released_at', time[1])
+  end
+  -- Else there are calls of the first implementation, which leaves the lease as it is until the last of them ends.
 end
 
 -- A record as five texts, for an answer that names a call that has ended.
@@ -34,14 +52,18 @@ local function call_ended(list, call_sid, record, why)
   list[n + 5] = why
 end
 
+-- pod, pool, merchant, provider, allocated_at. The first implementation calls a merchant a reseller in some of its versions.
 local function call_record(call_sid)
-  return rc('HMGET', P .. 'call:' .. call_sid, 'pod_name', 'source_pool', 'merchant_id', 'provider', 'allocated_at')
+  local record = rc('HMGET', P .. 'call:' .. call_sid, 'pod_name', 'source_pool', 'merchant_id', 'provider', 'allocated_at',
+    'reseller_id')
+  record[3] = record[3] or record[6]
+  return record
 end
 
--- On a shared pod of the first implementation only the newest call has a lease: there, until import.lua has been by, the
--- record of a call counts.
-local function records_count(pod)
-  local tier = rc('EXISTS', P .. 'calls:imported') == 0 and rc('GET', P .. 'pod:tier:' .. pod)
+-- On a shared pod of the first implementation only the newest call has a lease, and no call is in a list of ours before
+-- import.lua has been by: there the record of a call counts.
+local function record_counts(call_sid, pod)
+  local tier = call_is_foreign(call_sid) and rc('GET', P .. 'pod:tier:' .. pod)
   return tier and (tier_max(tier) or 0) > 0
 end
 
@@ -55,13 +77,21 @@ local function call_expiry(call_sid, pod)
   end
   local key = P .. 'lease:' .. pod
   if rc('GET', key) ~= call_sid then
-    if not records_count(pod) then
+    if not record_counts(call_sid, pod) then
       return 0
     end
     key = P .. 'call:' .. call_sid
   end
   local ttl = rc('PTTL', key)
   return ttl < 0 and now + 86400000 or now + ttl
+end
+
+-- The call takes a slot of a shared pod. The first implementation keeps a set of the pod's calls as well, so that it can
+-- delete their records with the pod.
+local function call_share(call_sid, pod, tier, expiry)
+  rc('ZADD', P .. 'pod:calls:' .. pod, expiry, call_sid)
+  rc('SADD', P .. 'pod:' .. pod .. ':calls', call_sid)
+  pod_count(pod, tier, 1)
 end
 
 -- Makes a call on the pod, all but its place in the pool. `max` is 0 unless the pod is shared.
@@ -71,7 +101,7 @@ local function call_new(call_sid, pod, label, max, lease_ms, record_ms)
     time[1], 'provider', '')
   rc('PEXPIRE', P .. 'call:' .. call_sid, math.max(lease_ms, record_ms) + RECORD_GRACE)
   if max > 0 then
-    rc('ZADD', P .. 'pod:calls:' .. pod, expiry, call_sid)
+    call_share(call_sid, pod, string.sub(label, 1, 5) == 'pool:' and string.sub(label, 6) or label, expiry)
   end
   rc('SET', P .. 'lease:' .. pod, call_sid, 'PX', lease_ms + GRACE)
   rc('HSET', P .. 'pod:' .. pod, 'status', 'allocated', 'allocated_call_sid', call_sid, 'allocated_at', time[1],
@@ -107,8 +137,7 @@ local function call_has_slot(call_sid, pod)
   if pod_lease(pod) == call_sid or rc('ZSCORE', P .. 'pod:calls:' .. pod, call_sid) then
     return true
   end
-  -- A call of the first implementation has none until import.lua has been by, also if it was renewed since.
-  return records_count(pod)
+  return record_counts(call_sid, pod)
 end
 
 -- Which routers carry a call is in its record, one name after the other with commas between them. A router that has died does

@@ -15,10 +15,10 @@ local function existing(known)
   end
   local lost = {}
   call_ended(lost, call_sid, known, has_slot and 'gone' or 'expired')
-  call_drop(call_sid, pod)
-  local readable = info and pod_decode(info)
-  if readable then
-    pod_settle(pod, readable)
+  local known_pod = pod_get(pod)
+  call_drop(call_sid, pod, known_pod and known_pod.tier or nil)
+  if known_pod then
+    pod_settle(pod, known_pod)
   end
   return nil, lost
 end

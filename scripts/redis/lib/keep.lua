@@ -7,14 +7,14 @@ local function call_keep(call_sid, pod, info, record, lost, lease_ms, record_ms)
     local max = info and tier_max(info.tier) or 0
     if pod_load(pod) >= (max > 0 and max or 1) then
       call_ended(lost, call_sid, record, 'expired')
-      call_drop(call_sid, pod)
+      call_drop(call_sid, pod, info and info.tier or nil)
       return 'c'
     end
     -- Its lease was lost, and nobody has taken the pod since.
     rc('SET', P .. 'lease:' .. pod, call_sid, 'PX', lease_ms + GRACE)
     rc('HSET', P .. 'pod:' .. pod, 'status', 'allocated', 'allocated_call_sid', call_sid)
     if max > 0 then
-      rc('ZADD', P .. 'pod:calls:' .. pod, now + lease_ms, call_sid)
+      call_share(call_sid, pod, info.tier, now + lease_ms)
     end
     if info then
       pod_place(pod, info)

@@ -4,13 +4,13 @@
 -- looks, and counts as suspended meanwhile.
 local function out_pods(limit, each)
   for _, pod in ipairs(rc('SRANDMEMBER', P .. 'pods:out', limit)) do
-    local info = pod_get(pod)
+    local info = pod_record(pod)
     if info then
       each(info.tier, pod_is_draining(pod, info) and 'd' or 's', pod_load(pod))
     end
   end
   for _, pod in ipairs(rc('SRANDMEMBER', P .. 'pods:over', limit)) do
-    local info = rc('SISMEMBER', P .. 'pods:out', pod) == 0 and pod_get(pod)
+    local info = rc('SISMEMBER', P .. 'pods:out', pod) == 0 and pod_record(pod)
     if info then
       each(info.tier, 'b', pod_load(pod))
     end

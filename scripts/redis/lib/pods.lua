@@ -1,5 +1,6 @@
 -- include tiers
 -- include lease
+-- include other
 -- What is known of a pod is one field of the hash {prefix}pods. It starts with the flags, so that the common
 -- case, a pod that may take calls, is recognised by comparing text.
 local function pod_encode(info)
@@ -22,7 +23,7 @@ end
 
 -- A record that cannot be read is deleted, and the pod is as one whose record was lost: whoever speaks of it next, its
 -- source or the pod itself, registers it anew, and its calls stay.
-local function pod_get(pod)
+local function pod_record(pod)
   local text = rc('HGET', P .. 'pods', pod)
   local info = text and pod_decode(text)
   if text and not info then
@@ -31,8 +32,22 @@ local function pod_get(pod)
   return info
 end
 
+-- What is known of a registered pod. One that has a tier but no record was registered by the first implementation; while
+-- that leads, only the tier counts, because our records are of the time before. Of such a pod (`is_foreign`) nothing is
+-- written down but what the other program writes, too.
+local function pod_get(pod)
+  local info = pod_record(pod)
+  if info and not other_leads() then
+    return info
+  end
+  local tier = rc('GET', P .. 'pod:tier:' .. pod)
+  return tier and {ready = true, terminating = false, held_until = 0, tier = tier, is_foreign = true} or nil
+end
+
 local function pod_put(pod, info)
-  rc('HSET', P .. 'pods', pod, pod_encode(info))
+  if not info.is_foreign then
+    rc('HSET', P .. 'pods', pod, pod_encode(info))
+  end
 end
 
 -- How many calls the pod carries. A shared pod has a set of them; an exclusive pod's lease says it all.
@@ -71,6 +86,9 @@ end
 
 -- Puts the pod where its flags and its load say that it belongs. Returns its load and whether it is held out.
 --
+-- A shared pod stays in its list when it is full, with its calls as the score: the first implementation gives a pod that is
+-- not there the score 0.
+--
 -- {prefix}pods:out has the pods that are held out, and those that cannot be listed because the router that asks
 -- has not heard yet that the tier's type has changed: a sweep looks there. {prefix}pods:over has those with more
 -- calls than their tier allows now. Any other pod that is not listed is just full, so that counts need no more.
@@ -79,24 +97,25 @@ local function pod_place(pod, info)
   local load = pod_load(pod)
   local room = (max or 0) > 0 and max or 1
   local is_out = pod_is_draining(pod, info) or not info.ready or info.held_until > now
-  local is_listed = load < room and not is_out
   local listed
   if (max or 0) > 0 then
     if load > 0 then
       pod_share(pod)
     end
-    if is_listed then
-      listed = redis.pcall('ZADD', available_key(info.tier), load, pod)
-    else
+    if is_out then
       listed = redis.pcall('ZREM', available_key(info.tier), pod)
+    else
+      listed = redis.pcall('ZADD', available_key(info.tier), 'NX', load, pod)
     end
   else
     -- A tier that is no longer configured has a list, too: no chain reaches it, but it is counted.
-    listed = redis.pcall(is_listed and 'SADD' or 'SREM', available_key(info.tier), pod)
+    listed = redis.pcall(load == 0 and not is_out and 'SADD' or 'SREM', available_key(info.tier), pod)
   end
-  local is_unlisted = type(listed) == 'table'
-  rc((is_out or is_unlisted) and 'SADD' or 'SREM', P .. 'pods:out', pod)
-  rc(load > room and 'SADD' or 'SREM', P .. 'pods:over', pod)
+  if not info.is_foreign then
+    local is_unlisted = type(listed) == 'table'
+    rc((is_out or is_unlisted) and 'SADD' or 'SREM', P .. 'pods:out', pod)
+    rc(load > room and 'SADD' or 'SREM', P .. 'pods:over', pod)
+  end
   return load, is_out
 end
 
@@ -125,12 +144,13 @@ local function pod_leave(pod, info)
   rc('SREM', assigned_key(info.tier), pod)
   rc('HDEL', P .. 'pods', pod)
   rc('HDEL', P .. 'pod:metadata', pod)
+  rc('HDEL', P .. 'pods:doubt', pod)
   rc('ZREM', P .. 'pods:names', pod)
   rc('ZREM', P .. 'heartbeats', pod)
   rc('SREM', P .. 'pods:out', pod)
   rc('SREM', P .. 'pods:over', pod)
   rc('DEL', P .. 'pod:' .. pod, P .. 'pod:tier:' .. pod, P .. 'lease:' .. pod, P .. 'pod:draining:' .. pod,
-    P .. 'pod:calls:' .. pod)
+    P .. 'pod:calls:' .. pod, P .. 'pod:' .. pod .. ':calls')
 end
 
 local function pod_should_leave(pod, info)
@@ -145,7 +165,7 @@ local function pod_settle(pod, info)
     return true
   end
   local load, is_out = pod_place(pod, info)
-  if load == 0 and not is_out and not tier_max(info.tier) then
+  if load == 0 and not is_out and not info.is_foreign and not tier_max(info.tier) then
     pod_move(pod, info, tier_for_new_pod())
   end
   return false

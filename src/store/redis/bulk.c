@@ -144,6 +144,8 @@ static void placed(void *arg, int err, const redisReply *reply)
 
     if (err == 0 && reply->type != REDIS_REPLY_INTEGER)
         err = operation_unexpected(operation);
+    if (err == 0 && reply->integer > 0 && operation->command.type == COMMAND_SYNC)
+        operation->result->sync.look_again_ms = REDIS_MEND_AGAIN_MS;
     if (err == 0)
         err = place_next(operation);
     if (err)
@@ -172,6 +174,56 @@ int bulk_place(struct operation *operation, const char *mode, bulk_next_fn next)
     operation->bulk->next = next;
     bulk_sort(operation->bulk);
     return place_next(operation);
+}
+
+/* A script that goes through something page by page, from cursor to cursor */
+
+static int walk_next(struct operation *operation);
+
+static void walked(void *arg, int err, const redisReply *reply)
+{
+    struct operation *operation = arg;
+    struct answer answer;
+    bool is_last = true;
+
+    if (err == 0) {
+        answer_init(&answer, reply, &operation->bulk->scratch);
+        is_last = answer_cursor(&answer, operation->bulk->cursor);
+        (void)answer_u64(&answer);
+        operation->bulk->time_ms = answer_u64(&answer);
+        if (answer.err)
+            err = operation_unexpected(operation);
+    }
+    if (err == 0)
+        err = is_last ? operation->bulk->next(operation) : walk_next(operation);
+    if (err)
+        operation_finish(operation, err);
+}
+
+static int walk_next(struct operation *operation)
+{
+    struct bulk *bulk = operation->bulk;
+    struct args args;
+
+    arena_reset(&bulk->scratch);
+    args_begin_fenced(&args, operation, &bulk->scratch, 4);
+    args_add_text(&args, bulk->cursor);
+    args_add_u64(&args, REDIS_PAGE_BATCH);
+    args_add_u64(&args, operation->store->core.call_max_duration_ms);
+    args_add_text(&args, bulk->source);
+    return args_call(&args, operation, bulk->mode, walked);
+}
+
+int bulk_walk(struct operation *operation, const char *script, const char *source, bulk_next_fn next)
+{
+    struct bulk *bulk = operation->bulk;
+
+    bulk->mode = script;
+    bulk->source = source;
+    bulk->next = next;
+    bulk->cursor[0] = '0';
+    bulk->cursor[1] = '\0';
+    return walk_next(operation);
 }
 
 int bulk_done(struct operation *operation)

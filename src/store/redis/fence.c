@@ -19,6 +19,7 @@ struct redis_fence {
     uint64_t claimed_at_ms; /* elapsed; when we were last told to claim */
     bool is_due;            /* a claim has not been sent yet */
     bool is_asking;         /* an answer is under way */
+    bool is_seeing;         /* the same, of redis_fence_see */
     bool is_forgotten;      /* the answer under way counts no more */
     bool has_complained;
     bool is_stopping;
@@ -41,8 +42,11 @@ static void fence_closed(uv_handle_t *handle)
     stopped(arg);
 }
 
+/* Once nothing is under way any more. */
 static void fence_close(struct redis_fence *fence)
 {
+    if (fence->is_asking || fence->is_seeing)
+        return;
     uv_close((uv_handle_t *)&fence->timer, fence_closed);
 }
 
@@ -95,15 +99,19 @@ static void fence_answered(void *arg, int err, const redisReply *reply)
 static int fence_ask(struct redis_fence *fence)
 {
     char key[512], number[FENCE_NUMBER_MAX] = "";
-    struct slice args[4];
+    char duration[FENCE_NUMBER_MAX];
+    struct slice args[6];
 
     snprintf(key, sizeof(key), "%sleader:fence", fence->settings.key_prefix);
     if (fence->number)
         snprintf(number, sizeof(number), "%llu", (unsigned long long)fence->number);
+    snprintf(duration, sizeof(duration), "%llu", (unsigned long long)fence->settings.duration_ms);
     args[0] = slice_of(fence->settings.key_prefix);
     args[1] = SLICE(""); /* no tiers are needed */
     args[2] = SLICE("");
     args[3] = slice_of(number);
+    args[4] = slice_of(fence->settings.identity);
+    args[5] = slice_of(duration);
     return redis_link_call(fence->link, redis_script("claim_fence"), key, args, ARRAY_LEN(args),
                            fence_answered, fence);
 }
@@ -141,6 +149,36 @@ void redis_fence_claim(struct redis_fence *fence)
         fence_send(fence);
 }
 
+static void fence_seen(void *arg, int err UNUSED, const redisReply *reply UNUSED)
+{
+    struct redis_fence *fence = arg;
+
+    fence->is_seeing = false;
+    if (fence->is_stopping)
+        fence_close(fence);
+}
+
+/* Nothing depends on any one of these: the next look at the Lease brings the next. */
+void redis_fence_see(struct redis_fence *fence, const char *leader)
+{
+    char key[512], duration[FENCE_NUMBER_MAX];
+    struct slice args[6];
+
+    assert(!fence->is_stopping);
+    if (fence->is_seeing)
+        return;
+    snprintf(key, sizeof(key), "%sleader", fence->settings.key_prefix);
+    snprintf(duration, sizeof(duration), "%llu", (unsigned long long)fence->settings.duration_ms);
+    args[0] = slice_of(fence->settings.key_prefix);
+    args[1] = SLICE(""); /* no tiers are needed */
+    args[2] = SLICE("");
+    args[3] = slice_of(leader);
+    args[4] = slice_of(duration);
+    args[5] = SLICE("see");
+    fence->is_seeing = redis_link_call(fence->link, redis_script("leader"), key, args, ARRAY_LEN(args),
+                                       fence_seen, fence) == 0;
+}
+
 void redis_fence_forget(struct redis_fence *fence)
 {
     fence->number = 0;
@@ -172,6 +210,5 @@ void redis_fence_stop(struct redis_fence *fence, void (*stopped)(void *arg), voi
     fence->is_stopping = true;
     fence->stopped = stopped;
     fence->stopped_arg = arg;
-    if (!fence->is_asking)
-        fence_close(fence);
+    fence_close(fence);
 }

@@ -18,6 +18,8 @@ struct redis_fence; /* opaque: see fence.c */
 
 struct redis_fence_settings {
     const char *key_prefix; /* borrowed, must stay */
+    const char *identity;   /* who we are, as in the Lease; likewise */
+    uint64_t duration_ms;   /* of the Lease */
     uint64_t patience_ms;   /* how long a claim waits for a connection: less than until the next one */
     /* Tells every number that is new to us. Never inside a call. */
     void (*on_change)(void *arg);
@@ -30,6 +32,12 @@ int redis_fence_new(uv_loop_t *loop, const struct redis_fence_settings *settings
 
 /* To be called after each successful write of the Lease: confirms our number, or takes a new one. */
 void redis_fence_claim(struct redis_fence *fence);
+
+/*
+ * To be called after each look at the Lease that shows somebody else as its holder: if that is not one of our
+ * routers, the scripts get to know that another program leads.
+ */
+void redis_fence_see(struct redis_fence *fence, const char *leader);
 
 /* We do not lead any more: there is no number, and what is under way brings none. */
 void redis_fence_forget(struct redis_fence *fence);

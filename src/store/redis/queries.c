@@ -27,7 +27,7 @@ static void status_read_tier(const struct operation *operation, struct answer *a
                              struct tier_status *status)
 {
     const struct tier *tier;
-    uint64_t available;
+    uint64_t available, used;
 
     *status = (struct tier_status){.max_concurrent = 1};
     status->name = answer_text(answer);
@@ -40,14 +40,18 @@ static void status_read_tier(const struct operation *operation, struct answer *a
     }
     status->assigned = (uint32_t)answer_u64(answer);
     available = answer_u64(answer);
+    used = answer_u64(answer);
     status->calls = answer_u64(answer);
     status->by_state[POD_AVAILABLE] = (uint32_t)available;
     status->capacity = (uint64_t)status->assigned * status->max_concurrent;
     status->free = available * status->max_concurrent;
-    status->free -= min_u64(status->free, status->calls);
+    status->free -= min_u64(status->free, used);
 }
 
-/* One pod that is held out: it carries calls of its own number. */
+/*
+ * One pod that the counts do not explain: it carries calls of its own number. Those of a shared pod with too
+ * many calls have been counted: it is in its list.
+ */
 static void status_read_out(struct answer *answer, struct tier_status *tiers, size_t count)
 {
     const char *name = answer_text(answer);
@@ -57,7 +61,8 @@ static void status_read_out(struct answer *answer, struct tier_status *tiers, si
     for (size_t i = 0; i < count; i++) {
         if (strcmp(tiers[i].name, name) != 0)
             continue;
-        tiers[i].calls += load;
+        if (!tiers[i].is_shared || !slice_equals(state, "b"))
+            tiers[i].calls += load;
         if (slice_equals(state, "d"))
             tiers[i].by_state[POD_DRAINING]++;
         else if (slice_equals(state, "s"))
@@ -68,7 +73,7 @@ static void status_read_out(struct answer *answer, struct tier_status *tiers, si
     }
 }
 
-/* Whatever is neither available nor held out is just full. */
+/* Whatever is neither available nor held out is just full. The calls of shared pods have been counted. */
 static void status_add_busy(struct tier_status *status)
 {
     uint32_t known = status->by_state[POD_AVAILABLE] + status->by_state[POD_DRAINING] +
@@ -76,7 +81,8 @@ static void status_add_busy(struct tier_status *status)
     uint32_t full = status->assigned > known ? status->assigned - known : 0;
 
     status->by_state[POD_BUSY] += full;
-    status->calls += (uint64_t)full * status->max_concurrent;
+    if (!status->is_shared)
+        status->calls += full;
 }
 
 int status_read(const struct operation *operation, const redisReply *reply, struct arena *arena,
@@ -90,7 +96,7 @@ int status_read(const struct operation *operation, const redisReply *reply, stru
     ret_result->status.active_calls = answer_u64(&answer);
     ret_result->status.pods = answer_u64(&answer);
     count = answer_u64(&answer);
-    if (answer.err || count > answer_left(&answer) / 4)
+    if (answer.err || count > answer_left(&answer) / 5)
         return operation_unexpected(operation);
     tiers = arena_alloc(arena, (count + 1) * sizeof(*tiers));
     if (!tiers)

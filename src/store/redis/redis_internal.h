@@ -22,10 +22,12 @@ enum {
     REDIS_RENEW_BATCH = 100,     /* calls of one renew.lua */
     REDIS_HEARTBEAT_BATCH = 250, /* calls of one heartbeat.lua */
     REDIS_SWEEP_BATCH = 50,      /* calls or pods of one sweep script */
-    REDIS_PAGE_BATCH = 100,      /* names, pods or calls of one page */
-    REDIS_STATUS_LOOK = 250,     /* pods held out that the counts look at */
-    REDIS_QUERY_LOOK = 5000,     /* names that one page may look at before it gives a cursor */
-    REDIS_PODS_MAX = 1000000,    /* of a bulk operation: beyond it something is wrong */
+    REDIS_MEND_LOOK = 1000, /* pods that one sweep looks at, at least, whether they are where they belong */
+    REDIS_MEND_AGAIN_MS = 3500, /* a little more than DOUBT_MS of lib/mend.lua */
+    REDIS_PAGE_BATCH = 100,     /* names, pods or calls of one page */
+    REDIS_STATUS_LOOK = 250,    /* pods held out that the counts look at */
+    REDIS_QUERY_LOOK = 5000,    /* names that one page may look at before it gives a cursor */
+    REDIS_PODS_MAX = 1000000,   /* of a bulk operation: beyond it something is wrong */
     REDIS_BULK_ARENA_MAX = 256 * 1024 * 1024,
     /* How much longer than its lease the key of a lease lives, and a call's record: see lib/lease.lua. */
     REDIS_GRACE_MS = 60 * 1000,
@@ -80,6 +82,8 @@ struct redis_store {
     uint64_t link_timeout_ms;
     bool is_hearing;   /* there is a connection */
     bool must_forgive; /* those who seem silent, at the next sweep */
+    /* sweep.c */
+    char mend_cursor[24]; /* where the next sweep goes on looking for pods that are not where they belong */
     struct store_stats stats;
     struct list operations;
     /* Of this turn of the loop: they go out together at its end, in one script each. */
@@ -134,12 +138,15 @@ struct bulk {
     struct tier_cache *next_tiers; /* of a TIERS_SET, until it is stored */
     char cursor[24];
     bool more;
-    bool forgives;     /* of a sweep */
-    uint64_t time_ms;  /* of a sweep: Redis's, in its last answer */
-    const char *mode;  /* of place.lua */
-    bulk_pod_fn each;  /* of a scan */
-    bulk_next_fn next; /* what comes after the steps under way */
-    void *plan;        /* the operation's own */
+    bool forgives;           /* of a sweep */
+    uint64_t time_ms;        /* of a sweep: Redis's, in its last answer */
+    uint64_t imported_at_ms; /* of a sweep: when it began to look through all calls; 0: it did not */
+    size_t unexplained;      /* of a sweep: pods with a score that only calls nobody knows of can explain */
+    const char *mode;        /* of place.lua, of a walk: its script */
+    const char *source;      /* of a walk with import.lua: of the pods; "": only calls are taken over */
+    bulk_pod_fn each;        /* of a scan */
+    bulk_next_fn next;       /* what comes after the steps under way */
+    void *plan;              /* the operation's own */
     void (*plan_free)(void *plan);
 };
 
@@ -350,6 +357,11 @@ void bulk_sort(struct bulk *bulk);
 int bulk_scan_pods(struct operation *operation, bulk_pod_fn each, bulk_next_fn next) MUST_CHECK;
 /* place.lua over all names, by name; then `next`. */
 int bulk_place(struct operation *operation, const char *mode, bulk_next_fn next) MUST_CHECK;
+/*
+ * import.lua or tidy.lua from cursor to cursor, through everything; then `next`. `source`: see struct bulk.
+ */
+int bulk_walk(struct operation *operation, const char *script, const char *source,
+              bulk_next_fn next) MUST_CHECK;
 /* The last part of an operation: moves idle pods to where they are wanted. */
 int bulk_rebalance(struct operation *operation) MUST_CHECK;
 /* Finishes the operation with success; always 0, to be returned. */

@@ -1,13 +1,19 @@
+#include <stdio.h>
 #include <stdlib.h>
 
 #include "store/redis/answer.h"
 #include "store/redis/redis_internal.h"
 
-/* SWEEP: whether everybody could be heard; the calls whose lease has run out; the pods whose time may have
- * come. */
+/*
+ * SWEEP: whether everybody could be heard; the calls whose lease has run out; the pods whose time may have
+ * come; those that are in doubt, if need be after a look through all calls; and the next thousand pods,
+ * whether they are where they belong.
+ */
 
 static int sweep_calls(struct operation *operation);
 static int sweep_pods(struct operation *operation);
+static int sweep_doubts(struct operation *operation);
+static int sweep_all(struct operation *operation);
 
 static size_t sweep_limit(const struct operation *operation)
 {
@@ -29,6 +35,99 @@ static int sweep_grow_gone(struct operation *operation)
         memcpy(names, gone->names, gone->count * sizeof(*names));
     gone->names = names;
     return 0;
+}
+
+/* mend.lua: the pods that are in doubt ("doubts"), or the next ones of all ("pods") */
+
+static int sweep_take_mended(struct operation *operation, const redisReply *reply, char cursor[24],
+                             bool *ret_is_last)
+{
+    struct bulk *bulk = operation->bulk;
+    struct result *result = operation->result;
+    struct answer answer;
+
+    answer_init(&answer, reply, &bulk->scratch);
+    *ret_is_last = answer_cursor(&answer, cursor);
+    bulk->time_ms = answer_u64(&answer);
+    operation->at += answer_u64(&answer);
+    result->sweep.recovered += answer_u64(&answer);
+    if (answer_u64(&answer) > 0)
+        result->sweep.look_again_ms = REDIS_MEND_AGAIN_MS;
+    bulk->unexplained += answer_u64(&answer);
+    return answer.err ? operation_unexpected(operation) : 0;
+}
+
+static int sweep_mend(struct operation *operation, const char *what, const char *cursor, redis_reply_fn done)
+{
+    struct bulk *bulk = operation->bulk;
+    struct args args;
+
+    arena_reset(&bulk->scratch);
+    args_begin_fenced(&args, operation, &bulk->scratch, 5);
+    args_add_u64(&args, bulk->time_ms);
+    args_add_text(&args, what);
+    args_add_text(&args, cursor);
+    args_add_u64(&args, REDIS_SWEEP_BATCH);
+    args_add_u64(&args, bulk->imported_at_ms);
+    return args_call(&args, operation, "mend", done);
+}
+
+static void swept_all(void *arg, int err, const redisReply *reply)
+{
+    struct operation *operation = arg;
+    bool is_last = true;
+
+    if (err == 0)
+        err = sweep_take_mended(operation, reply, operation->store->mend_cursor, &is_last);
+    if (err == 0)
+        err = is_last || operation->at >= REDIS_MEND_LOOK ? bulk_done(operation) : sweep_all(operation);
+    if (err)
+        operation_finish(operation, err);
+}
+
+static int sweep_all(struct operation *operation)
+{
+    const char *cursor = operation->store->mend_cursor;
+
+    return sweep_mend(operation, "pods", cursor[0] ? cursor : "0", swept_all);
+}
+
+static int sweep_all_start(struct operation *operation)
+{
+    operation->at = 0;
+    return sweep_all(operation);
+}
+
+static int sweep_doubts_start(struct operation *operation)
+{
+    snprintf(operation->bulk->cursor, sizeof(operation->bulk->cursor), "0");
+    operation->bulk->unexplained = 0;
+    return sweep_doubts(operation);
+}
+
+static void swept_doubts(void *arg, int err, const redisReply *reply)
+{
+    struct operation *operation = arg;
+    struct bulk *bulk = operation->bulk;
+    bool is_last = true;
+
+    if (err == 0)
+        err = sweep_take_mended(operation, reply, bulk->cursor, &is_last);
+    if (err == 0 && !is_last) {
+        err = sweep_doubts(operation);
+    } else if (err == 0 && bulk->unexplained > 0 && bulk->imported_at_ms == 0) {
+        bulk->imported_at_ms = bulk->time_ms;
+        err = bulk_walk(operation, "import", "", sweep_doubts_start);
+    } else if (err == 0) {
+        err = sweep_all_start(operation);
+    }
+    if (err)
+        operation_finish(operation, err);
+}
+
+static int sweep_doubts(struct operation *operation)
+{
+    return sweep_mend(operation, "doubts", operation->bulk->cursor, swept_doubts);
 }
 
 static int sweep_take_pods(struct operation *operation, const redisReply *reply)
@@ -69,7 +168,7 @@ static void swept_pods(void *arg, int err, const redisReply *reply)
     if (err == 0 && strcmp(cursor, "0") == 0)
         cursor[0] = '\0'; /* all that are held out have been looked at */
     if (err == 0)
-        err = cursor[0] || operation->bulk->more ? sweep_pods(operation) : bulk_done(operation);
+        err = cursor[0] || operation->bulk->more ? sweep_pods(operation) : sweep_doubts_start(operation);
     if (err)
         operation_finish(operation, err);
 }

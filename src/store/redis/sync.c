@@ -5,9 +5,9 @@
 #include "store/redis/redis_internal.h"
 
 /*
- * SYNC: calls that only the first implementation knows of; the observations; then whoever of this source was
- * not among them, and was not to be kept; calls whose record is gone; at last every pod is put where it
- * belongs, which repairs what was edited by hand.
+ * SYNC: pods and calls that only the first implementation knows of, if that may have led until now; the
+ * observations; then whoever of this source was not among them, and was not to be kept; calls whose record is
+ * gone; at last every pod is put where it belongs, which repairs what was edited by hand.
  */
 
 /* The names that were observed, to be looked up while all pods go by. */
@@ -26,49 +26,6 @@ static void sync_plan_release(void *arg)
 
 static int sync_see(struct operation *operation);
 static int sync_remove(struct operation *operation);
-static int sync_walk(struct operation *operation);
-
-/* A script that goes through something page by page, from cursor to cursor; then bulk->next. */
-static void sync_walked(void *arg, int err, const redisReply *reply)
-{
-    struct operation *operation = arg;
-    struct answer answer;
-    bool is_last = true;
-
-    if (err == 0) {
-        answer_init(&answer, reply, &operation->bulk->scratch);
-        is_last = answer_cursor(&answer, operation->bulk->cursor);
-        (void)answer_u64(&answer);
-        if (answer.err)
-            err = operation_unexpected(operation);
-    }
-    if (err == 0)
-        err = is_last ? operation->bulk->next(operation) : sync_walk(operation);
-    if (err)
-        operation_finish(operation, err);
-}
-
-static int sync_walk(struct operation *operation)
-{
-    struct args args;
-
-    arena_reset(&operation->bulk->scratch);
-    args_begin_fenced(&args, operation, &operation->bulk->scratch, 4);
-    args_add_text(&args, operation->bulk->cursor);
-    args_add_u64(&args, REDIS_PAGE_BATCH);
-    args_add_u64(&args, operation->store->core.call_max_duration_ms);
-    args_add_text(&args, pod_source_name(operation->command.sync.source));
-    return args_call(&args, operation, operation->bulk->mode, sync_walked);
-}
-
-static int sync_walk_start(struct operation *operation, const char *script, bulk_next_fn next)
-{
-    operation->bulk->mode = script;
-    operation->bulk->next = next;
-    operation->bulk->cursor[0] = '0';
-    operation->bulk->cursor[1] = '\0';
-    return sync_walk(operation);
-}
 
 static int sync_add_name(struct operation *operation, struct slice name, struct slice record UNUSED)
 {
@@ -139,7 +96,7 @@ static int sync_remove(struct operation *operation)
     struct args args;
 
     if (bulk->at >= bulk->count)
-        return sync_walk_start(operation, "tidy", sync_scan_all);
+        return bulk_walk(operation, "tidy", "", sync_scan_all);
     arena_reset(&bulk->scratch);
     args_begin_fenced(&args, operation, &bulk->scratch, 2 + end - bulk->at);
     args_add_text(&args, pod_source_name(operation->command.sync.source));
@@ -206,8 +163,11 @@ static int sync_plan_new(struct operation *operation)
 
 static int sync_find_ghosts(struct operation *operation)
 {
-    int rc = sync_plan_new(operation);
+    int rc;
 
+    if (operation->command.sync.source == POD_SOURCE_API)
+        return sync_remove_start(operation); /* nobody lists pods that register themselves: none is missing */
+    rc = sync_plan_new(operation);
     return rc ? rc : bulk_scan_pods(operation, sync_find_ghost, sync_remove_start);
 }
 
@@ -283,8 +243,10 @@ static void sync_checked(void *arg, int err, const redisReply *reply)
 
     if (err == 0 && reply->type != REDIS_REPLY_INTEGER)
         err = operation_unexpected(operation);
-    if (err == 0)
-        err = sync_walk_start(operation, "import", sync_see);
+    if (err == 0 && operation->command.sync.imports)
+        err = bulk_walk(operation, "import", pod_source_name(operation->command.sync.source), sync_see);
+    else if (err == 0)
+        err = sync_see(operation);
     if (err)
         operation_finish(operation, err);
 }

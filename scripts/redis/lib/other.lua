@@ -1,0 +1,10 @@
+-- Does another program lead, such as the first implementation during a rollback? A router of ours that sees one keeps
+-- {prefix}leader:other alive (leader.lua). Then that program is in charge of the pods: what is taken from a pool and not used
+-- goes back, and what our own records say of pods may be out of date.
+local is_led_by_other
+local function other_leads()
+  if is_led_by_other == nil then
+    is_led_by_other = rc('EXISTS', P .. 'leader:other') == 1
+  end
+  return is_led_by_other
+end

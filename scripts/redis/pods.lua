@@ -21,6 +21,13 @@ local has_doubts = rc('EXISTS', P .. 'pods:doubt') == 1
 for _, pod in ipairs(names) do
   local text = rc('HGET', P .. 'pods', pod)
   local info = text and pod_decode(text)
+  local tier = not info and ARGV[5] == '' and rc('GET', P .. 'pod:tier:' .. pod)
+  if tier then
+    -- Registered by the first implementation: there is no record, and so it is on no page.
+    info = {ready = true, terminating = false, held_until = 0, tier = tier, source = 'kubernetes', pinned = false,
+      incarnation = '', address = ''}
+    text = pod_encode(info)
+  end
   if info then
     local calls = pod_calls(pod)
     local n = #answer

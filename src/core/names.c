@@ -57,6 +57,11 @@ bool name_is_provider(const char *text, size_t len)
     return all_of_class(text, len, PROVIDER_MAX, CLASS_TIER);
 }
 
+static bool is_word(const char *text, size_t len, const char *word)
+{
+    return len == strlen(word) && memcmp(text, word, len) == 0;
+}
+
 bool name_is_pod(const char *text, size_t len)
 {
     if (len < 1 || len > POD_NAME_MAX || text[0] == '-' || text[len - 1] == '-')
@@ -67,7 +72,7 @@ bool name_is_pod(const char *text, size_t len)
         if (!((c >= 'a' && c <= 'z') || (c >= '0' && c <= '9') || c == '-'))
             return false;
     }
-    return len != strlen("metadata") || memcmp(text, "metadata", len) != 0;
+    return !is_word(text, len, "metadata") && !is_word(text, len, "calls");
 }
 
 bool name_is_pod_pattern(const char *text, size_t len)

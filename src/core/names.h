@@ -25,12 +25,12 @@ bool name_is_call_sid(const char *text, size_t len);
 bool name_is_merchant_id(const char *text, size_t len);
 
 /*
- * A DNS label: lower-case letters, digits and inner hyphens, 1 to 63. But not "metadata": what is stored of
- * such a pod in Redis, pod:metadata, would be where the metadata of all pods is.
+ * A DNS label: lower-case letters, digits and inner hyphens, 1 to 63. But not "metadata" or
+ * "calls": what is stored of such a pod in Redis would be where other things are (pod:metadata, pod:calls:…).
  */
 #define POD_NAME_RULE                                                                                        \
     "must be a DNS label: lower-case letters, digits and inner hyphens, at most 63 characters; and not "     \
-    "\"metadata\", which is reserved"
+    "\"metadata\" or \"calls\", which are reserved"
 bool name_is_pod(const char *text, size_t len);
 
 /* A pod's name, or the beginning of one with a * behind it, or only that. */

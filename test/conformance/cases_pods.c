@@ -101,7 +101,9 @@ static void registration__twice_is_a_restart_unless_the_incarnation_is_the_same(
     assert_string_equal(run(&world, &command)->pod_seen.tier, "gold");
     command.pod_seen.pod.name = "Box_1";
     assert_int_equal(run(&world, &command)->outcome, OUTCOME_INVALID);
-    command.pod_seen.pod.name = "metadata"; /* in Redis, what is kept of it would be elsewhere already */
+    command.pod_seen.pod.name = "calls"; /* in Redis, what is kept of it would be elsewhere already */
+    assert_int_equal(run(&world, &command)->outcome, OUTCOME_INVALID);
+    command.pod_seen.pod.name = "metadata";
     assert_int_equal(run(&world, &command)->outcome, OUTCOME_INVALID);
     command.pod_seen.pod.name = "metadata-1";
     assert_int_equal(run(&world, &command)->outcome, OUTCOME_OK);

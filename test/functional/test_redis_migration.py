@@ -287,8 +287,8 @@ def test_a_pod_in_its_pool_by_mistake_while_it_has_a_call(first, take_over):
     first.client.sadd("voice:pool:gold:available", "agent-0")
     first.client.zadd("voice:pool:basic:available", {"agent-5": -1, "agent-6": 17})
     router = taken_over(take_over())
-    scores = lambda: redis_servers.keyspace(first.client)["voice:pool:basic:available"]  # noqa: E731
-    wait_until(lambda: scores() == {"agent-5": 3, "agent-6": 1}, "the scores are right")
+    scores = lambda: first.client.zrange("voice:pool:basic:available", 0, -1, withscores=True)  # noqa: E731
+    wait_until(lambda: scores() == [("agent-6", 1), ("agent-5", 3)], "the scores are right")
     assert sorted(fill(router).values()) == ["agent-1", "agent-3", "agent-4", "agent-6", "agent-6"]
     everyone_is_where_he_was(router)
 

@@ -639,3 +639,40 @@ class _Leading:
             self.router.redis.delete(LEADER)
         if self.errors:
             raise self.errors[0]
+
+
+class Stop:
+    """pauses=Stop("SET"): the thread that is about to send this command stands still until it is let go."""
+
+    def __init__(self, *command):
+        self.command = list(command)
+        self.is_there = threading.Event()
+        self.may_go = threading.Event()
+
+    def __call__(self, *command):
+        if list(command[: len(self.command)]) == self.command and not self.is_there.is_set():
+            self.is_there.set()
+            assert self.may_go.wait(60)
+
+
+class Aside:
+    """Something that happens in a thread of its own; finish() waits for it and returns what it returned, or throws."""
+
+    def __init__(self, work, *args):
+        self.result = None
+        self.error = None
+        self.thread = threading.Thread(target=self._run, args=(work, *args), daemon=True)
+        self.thread.start()
+
+    def _run(self, work, *args):
+        try:
+            self.result = work(*args)
+        except Exception as error:  # thrown by finish()
+            self.error = error
+
+    def finish(self):
+        self.thread.join(60)
+        assert not self.thread.is_alive()
+        if self.error:
+            raise self.error
+        return self.result

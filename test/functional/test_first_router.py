@@ -13,7 +13,7 @@ import pytest
 import redis
 import redis_servers
 from conftest import wait_until
-from first_router import FirstRouter, Refused
+from first_router import Aside, FirstRouter, Refused, Stop
 
 FIVE = [f"voice-agent-{i}" for i in range(5)]
 NINE = {
@@ -26,20 +26,6 @@ NINE = {
     "default_chain": ["gold", "standard", "basic"],
 }
 SPEEDS = [pytest.param({}, id="one-by-one"), pytest.param({"at_once": True}, id="at-once")]
-
-
-@pytest.fixture
-def start_first(redis_server):
-    """start_first(**options) -> FirstRouter on the test's Redis."""
-    started = []
-
-    def start(**options):
-        started.append(FirstRouter(redis_server, **options))
-        return started[-1]
-
-    yield start
-    for one in started:
-        one.close()
 
 
 def keys(server, match="voice:*"):
@@ -295,37 +281,6 @@ def test_at_once_is_the_same_commands_in_the_same_order(start_redis, redis_serve
             if isinstance(value, dict):
                 value.pop("released_at", None)
     assert left[0] == left[1]
-
-
-class Stop:
-    """pauses=Stop("SET"): the thread that is about to send this command stands still until it is let go."""
-
-    def __init__(self, *command):
-        self.command = list(command)
-        self.is_there = threading.Event()
-        self.may_go = threading.Event()
-
-    def __call__(self, *command):
-        if list(command[: len(self.command)]) == self.command and not self.is_there.is_set():
-            self.is_there.set()
-            assert self.may_go.wait(60)
-
-
-class Aside:
-    """Something that happens in a thread of its own; the end waits for it."""
-
-    def __init__(self, work, *args):
-        self.result = None
-        self.thread = threading.Thread(target=self._run, args=(work, *args), daemon=True)
-        self.thread.start()
-
-    def _run(self, work, *args):
-        self.result = work(*args)
-
-    def finish(self):
-        self.thread.join(60)
-        assert not self.thread.is_alive()
-        return self.result
 
 
 def test_its_race_one_call_gets_two_pods(start_first):

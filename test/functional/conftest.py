@@ -13,6 +13,7 @@ import socket
 import subprocess
 import time
 
+import first_router
 import httpx
 import kube
 import load
@@ -330,6 +331,20 @@ def start_on(start_redis, start_router):  # start_redis: so that the routers are
         return start_router({"REDIS_URL": server.url, **redis_servers.QUICK, **(env or {})}, **kwargs)
 
     return start
+
+
+@pytest.fixture
+def start_first(redis_server):
+    """start_first(**options) -> first_router.FirstRouter on the test's Redis."""
+    started = []
+
+    def start(**options):
+        started.append(first_router.FirstRouter(redis_server, **options))
+        return started[-1]
+
+    yield start
+    for one in started:
+        one.close()
 
 
 @pytest.fixture

@@ -12,7 +12,9 @@ else
   page = rc('ZRANGEBYSCORE', P .. 'calls:active', ARGV[4], '+inf', 'WITHSCORES', 'LIMIT', ARGV[5], ARGV[6])
 end
 for i = 1, #page, 2 do
-  local record = rc('HMGET', P .. 'call:' .. page[i], 'pod_name', 'source_pool', 'merchant_id', 'provider', 'allocated_at')
+  -- As call_record() in lib/calls.lua.
+  local record = rc('HMGET', P .. 'call:' .. page[i], 'pod_name', 'source_pool', 'merchant_id', 'provider', 'allocated_at',
+    'reseller_id')
   local n = #answer
   local expiry = page[i + 1]
   if record[1] and expiry == '0' then
@@ -25,7 +27,7 @@ for i = 1, #page, 2 do
   answer[n + 1] = page[i]
   answer[n + 2] = record[1] or ''
   answer[n + 3] = record[2] or ''
-  answer[n + 4] = record[3] or ''
+  answer[n + 4] = record[3] or record[6] or ''
   answer[n + 5] = record[4] or ''
   answer[n + 6] = record[5] or '0'
   answer[n + 7] = expiry

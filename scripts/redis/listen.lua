@@ -3,6 +3,9 @@
 -- include base
 -- include deadline
 -- include fence
+if ARGV[4] == '' then
+  rc('SET', P .. 'leader:ours', 'without election', 'PX', '600000') -- see leader.lua
+end
 if ARGV[5] ~= '' then
   rc('SET', P .. 'forgiving', '1', 'PX', ARGV[5])
 end

@@ -91,6 +91,7 @@ local function pod_mend(pod, info, imported_at)
     unexplained = unexplained + 1
   else
     rc('HDEL', P .. 'pods:doubt', pod)
+    rc('SADD', assigned_key(info.tier), pod)
     pod_unlist(pod, info.tier)
     pod_place(pod, info)
     mended = mended + 1

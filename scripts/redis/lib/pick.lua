@@ -3,8 +3,8 @@
 -- until whoever takes it counts the call.
 --
 -- A pod without a record but with this tier was registered by the first implementation, and is as good as any other. One that
--- is found draining, leased or unregistered does not belong in the list. It is taken out, and the sweep sees to it; but while
--- another program leads, it is that program's to judge: it goes back.
+-- is found draining, leased or unregistered does not belong in the list. While one of our routers leads it is taken out, and
+-- the sweep sees to it; else it goes back: another program may lead, and it is that program's to judge.
 local tier, max = chain[i], tonumber(chain[i + 1])
 local is_merchant = string.sub(tier, 1, 9) == 'merchant:'
 local label = is_merchant and tier or 'pool:' .. tier
@@ -19,8 +19,7 @@ if max == 0 then
     end
     local is_held = info and rc('EXISTS', P .. 'pod:draining:' .. pod, P .. 'lease:' .. pod) > 0
     if pod and (not info or is_held) then
-      -- include other
-      if other_leads() then
+      if rc('EXISTS', P .. 'leader:ours') == 0 then
         aside = aside or {}
         aside[#aside + 1] = pod
       elseif info and info ~= '' then
@@ -42,8 +41,7 @@ else
       info = ''
     end
     if pod and (not info or rc('EXISTS', P .. 'pod:draining:' .. pod) == 1) then
-      -- include other
-      if other_leads() then
+      if rc('EXISTS', P .. 'leader:ours') == 0 then
         passed = passed + 1
       else
         rc('ZREM', available, pod)

@@ -22,12 +22,12 @@ enum {
     REDIS_RENEW_BATCH = 100,     /* calls of one renew.lua */
     REDIS_HEARTBEAT_BATCH = 250, /* calls of one heartbeat.lua */
     REDIS_SWEEP_BATCH = 50,      /* calls or pods of one sweep script */
-    REDIS_MEND_LOOK = 1000, /* pods that one sweep looks at, at least, whether they are where they belong */
-    REDIS_MEND_AGAIN_MS = 3500, /* a little more than DOUBT_MS of lib/mend.lua */
-    REDIS_PAGE_BATCH = 100,     /* names, pods or calls of one page */
-    REDIS_STATUS_LOOK = 250,    /* pods held out that the counts look at */
-    REDIS_QUERY_LOOK = 5000,    /* names that one page may look at before it gives a cursor */
-    REDIS_PODS_MAX = 1000000,   /* of a bulk operation: beyond it something is wrong */
+    REDIS_MEND_LOOK = 1000,      /* pods, and calls, that one sweep looks at, at least */
+    REDIS_MEND_AGAIN_MS = 3500,  /* a little more than DOUBT_MS of lib/mend.lua */
+    REDIS_PAGE_BATCH = 100,      /* names, pods or calls of one page */
+    REDIS_STATUS_LOOK = 250,     /* pods held out that the counts look at */
+    REDIS_QUERY_LOOK = 5000,     /* names that one page may look at before it gives a cursor */
+    REDIS_PODS_MAX = 1000000,    /* of a bulk operation: beyond it something is wrong */
     REDIS_BULK_ARENA_MAX = 256 * 1024 * 1024,
     /* How much longer than its lease the key of a lease lives, and a call's record: see lib/lease.lua. */
     REDIS_GRACE_MS = 60 * 1000,
@@ -83,7 +83,10 @@ struct redis_store {
     bool is_hearing;   /* there is a connection */
     bool must_forgive; /* those who seem silent, at the next sweep */
     /* sweep.c */
-    char mend_cursor[24]; /* where the next sweep goes on looking for pods that are not where they belong */
+    /* Where the next sweep goes on looking for pods that are not where they belong, and for calls without a
+     * record. */
+    char mend_cursor[24];
+    char tidy_cursor[24];
     struct store_stats stats;
     struct list operations;
     /* Of this turn of the loop: they go out together at its end, in one script each. */

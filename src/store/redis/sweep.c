@@ -6,14 +6,15 @@
 
 /*
  * SWEEP: whether everybody could be heard; the calls whose lease has run out; the pods whose time may have
- * come; those that are in doubt, if need be after a look through all calls; and the next thousand pods,
- * whether they are where they belong.
+ * come; those that are in doubt, if need be after a look through all calls; the next thousand pods, whether
+ * they are where they belong; and the next thousand calls, whether they still have a record.
  */
 
 static int sweep_calls(struct operation *operation);
 static int sweep_pods(struct operation *operation);
 static int sweep_doubts(struct operation *operation);
 static int sweep_all(struct operation *operation);
+static int sweep_tidy(struct operation *operation);
 
 static size_t sweep_limit(const struct operation *operation)
 {
@@ -72,6 +73,45 @@ static int sweep_mend(struct operation *operation, const char *what, const char 
     return args_call(&args, operation, "mend", done);
 }
 
+/* tidy.lua: the next calls, whether they still have a record */
+
+static void sweep_tidied(void *arg, int err, const redisReply *reply)
+{
+    struct operation *operation = arg;
+    struct answer answer;
+    bool is_last = true;
+
+    if (err == 0) {
+        answer_init(&answer, reply, &operation->bulk->scratch);
+        is_last = answer_cursor(&answer, operation->store->tidy_cursor);
+        if (answer.err)
+            err = operation_unexpected(operation);
+    }
+    operation->at += REDIS_PAGE_BATCH;
+    if (err == 0)
+        err = is_last || operation->at >= REDIS_MEND_LOOK ? bulk_done(operation) : sweep_tidy(operation);
+    if (err)
+        operation_finish(operation, err);
+}
+
+static int sweep_tidy(struct operation *operation)
+{
+    const char *cursor = operation->store->tidy_cursor;
+    struct args args;
+
+    arena_reset(&operation->bulk->scratch);
+    args_begin_fenced(&args, operation, &operation->bulk->scratch, 2);
+    args_add_text(&args, cursor[0] ? cursor : "0");
+    args_add_u64(&args, REDIS_PAGE_BATCH);
+    return args_call(&args, operation, "tidy", sweep_tidied);
+}
+
+static int sweep_tidy_start(struct operation *operation)
+{
+    operation->at = 0;
+    return sweep_tidy(operation);
+}
+
 static void swept_all(void *arg, int err, const redisReply *reply)
 {
     struct operation *operation = arg;
@@ -80,7 +120,8 @@ static void swept_all(void *arg, int err, const redisReply *reply)
     if (err == 0)
         err = sweep_take_mended(operation, reply, operation->store->mend_cursor, &is_last);
     if (err == 0)
-        err = is_last || operation->at >= REDIS_MEND_LOOK ? bulk_done(operation) : sweep_all(operation);
+        err =
+            is_last || operation->at >= REDIS_MEND_LOOK ? sweep_tidy_start(operation) : sweep_all(operation);
     if (err)
         operation_finish(operation, err);
 }

@@ -189,7 +189,18 @@ class Client:
         """(status or None if there was no answer, JSON, when sent, when answered)"""
         sent = time.monotonic()
         self.history.under_way[id(self)] = sent  # before the choice: see History.avoid
-        port = random.choice([port for port in self.ports if port not in self.history.avoided] or self.ports)
+        status, answer = self.send(self.choose(), method, path, body)
+        answered = time.monotonic()
+        self.history.under_way.pop(id(self))
+        if status:
+            self.history.slowest_s = max(self.history.slowest_s, answered - sent)
+        return status, answer, sent, answered
+
+    def choose(self):
+        return random.choice([port for port in self.ports if port not in self.history.avoided] or self.ports)
+
+    def send(self, port, method, path, body):
+        """(status or None, JSON)"""
         try:
             conn = self.connections.get(port)
             if not conn:
@@ -199,17 +210,12 @@ class Client:
             conn.request(method, path, json.dumps(body).encode() if body is not None else None)
             response = conn.getresponse()
             answer = json.loads(response.read())
-            status = response.status
+            return response.status, answer
         except (OSError, http.client.HTTPException, ValueError) as error:
             self.connections.pop(port, None)
             with self.history.lock:
                 self.history.no_answer[port] += 1
-            status, answer = None, {"error": repr(error)}
-        answered = time.monotonic()
-        self.history.under_way.pop(id(self))
-        if status:
-            self.history.slowest_s = max(self.history.slowest_s, answered - sent)
-        return status, answer, sent, answered
+            return None, {"error": repr(error)}
 
     def allocate(self, call_sid, **fields):
         """The pod, or None."""

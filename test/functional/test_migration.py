@@ -5,10 +5,12 @@ test_redis_migration.py has more about what is found at a takeover, and test_mig
 """
 
 import json
+import re
 import shlex
 import time
 
 import first_router
+import guide
 import pytest
 import redis_servers
 from conftest import wait_until
@@ -660,3 +662,40 @@ def test_no_record_of_ours_outlives_a_pod_that_it_removes(start_first, ours, tie
     expected = {f"voice:call:{call_sid}" for call_sid, on in calls.items() if on != pod}
     assert set(redis_servers.keyspace(first.redis, "voice:call:*")) == expected
     assert set(redis_servers.keyspace(first.redis, f"voice:*:{pod}*")) <= {f"voice:pod:calls:{pod}"}
+
+
+# The guide.
+
+
+def test_every_command_of_the_guide_works(first, ours, redis_server):
+    router = hand_over(first, ours())
+    remove = guide.commands("Remove our own keys")[0]
+    blocks = [block for block in guide.commands() if block != remove]
+    assert len(blocks) > 10
+    for block in blocks:
+        output = guide.run(block, redis_server, router)
+        assert not any(word in output for word in ("ERR", "WRONGTYPE", '"error"')), (block, output)
+
+
+@pytest.mark.parametrize("keeps_sets", [False, True], ids=["without-sets", "with-sets"])
+def test_the_command_that_removes_our_keys(start_first, ours, redis_server, keeps_sets):
+    """Rolled back with calls in flight: their records stay, and nothing of ours does."""
+    first = installation(start_first, STORED, keeps_sets=keeps_sets)
+    router = hand_over(first, ours())
+    calls = fill_ours(router)
+    router.stop()
+    command = guide.commands("Remove our own keys")[0]
+    if not keeps_sets:
+        more = next(part for part in guide.TEXT.read_text().split("`") if part.startswith("-e '^voice:pod:["))
+        command = command.replace("| grep -E", f"| grep -E {more}")
+    guide.run(command, redis_server)
+    its = r"voice:(pool:.*|merchant:.*|tier:config|pod:(tier|draining):.*|pod:metadata|pod:agent-\d|lease:.*|call:.*|pod:agent-\d:calls)"
+    assert [key for key in first.redis.scan_iter("*") if not re.fullmatch(its, key)] == []
+    if not keeps_sets:
+        assert first.redis.keys("voice:pod:*:calls") == []
+    for call_sid, pod in calls.items():
+        answer = first.allocate(call_sid)
+        assert (answer["pod_name"], answer["was_existing"]) == (pod, True)
+        assert first.release(call_sid)["pod_name"] == pod
+    assert all_free(first)
+    assert left_of_calls(first) == {}

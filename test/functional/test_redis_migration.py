@@ -162,7 +162,7 @@ def test_calls_in_flight_are_answered_with_the_pod_that_they_have(first, take_ov
 
 def test_also_by_a_router_that_does_not_lead_before_anybody_has_taken_over(first, take_over):
     """The lock is somebody else's, who does nothing: the routers answer from what they find."""
-    first.client.set("voice:leader", "somebody-else")
+    first.client.set("voice:leader", "somebody-else", ex=600)
     router = take_over(wait=False)
     router.env["STATIC_PODS"] = ""  # do not wait for them
     router.wait_ready()
@@ -309,7 +309,8 @@ def test_two_routers_take_over_at_once(first, take_over):
     routers = [take_over(wait=False) for _ in range(3)]
     for router in routers:
         router.wait_ready()
-    wait_until(lambda: len(pods(routers[0])) == len(PODS), "somebody leads")
+    leader = wait_until(lambda: next((one for one in routers if one.get("/api/v1/status").json()["is_leader"]), None), "one leads")
+    taken_over(leader)
     for router in routers:
         everyone_is_where_he_was(router)
     given = fill(routers[0])

@@ -77,6 +77,7 @@ struct instruments {
     struct metrics_series *forbidden[ROLES]; /* NULL: admin */
     struct metrics_family *webhooks_refused;
     struct metrics_series *tier_errors;
+    uint64_t stored_tier_errors; /* that tier_errors has already */
     struct metrics_series *limited;
     struct endpoint *endpoints[ENDPOINTS_MAX];
     size_t endpoint_count;
@@ -172,7 +173,7 @@ static bool instruments_add_families(struct instruments *instruments, struct met
     drains = metrics_family(metrics, METRICS_COUNTER, "smart_router_drains_total", "Pods drained by request.",
                             NULL, 0, NULL, 0);
     tier_errors = metrics_family(metrics, METRICS_COUNTER, "smart_router_tier_config_errors_total",
-                                 "Tier configurations that were refused.", NULL, 0, NULL, 0);
+                                 "Tier configurations that were refused: sent here, or stored by hand.", NULL, 0, NULL, 0);
     limited = metrics_family(metrics, METRICS_COUNTER, "smart_router_rate_limited_total",
                              "Requests for a pod that RATE_LIMIT refused.", NULL, 0, NULL, 0);
     if (!instruments->requests || !instruments->request_durations || !instruments->allocations ||
@@ -275,6 +276,13 @@ void instruments_drained(struct instruments *instruments)
 void instruments_tiers_refused(struct instruments *instruments)
 {
     metrics_add(instruments->tier_errors, 1);
+}
+
+void instruments_set_stored_tiers_refused(struct instruments *instruments, uint64_t count)
+{
+    assert(count >= instruments->stored_tier_errors);
+    metrics_add(instruments->tier_errors, (double)(count - instruments->stored_tier_errors));
+    instruments->stored_tier_errors = count;
 }
 
 void instruments_unauthorized(struct instruments *instruments, enum secret_kind kind)

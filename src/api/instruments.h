@@ -67,6 +67,8 @@ void instruments_released(struct instruments *instruments, const char *pool, enu
 void instruments_drained(struct instruments *instruments);
 /* Somebody gave tiers that cannot be. */
 void instruments_tiers_refused(struct instruments *instruments);
+/* How many that were stored the store has refused since its start; counted with the others. */
+void instruments_set_stored_tiers_refused(struct instruments *instruments, uint64_t count);
 
 /* Somebody asked without a key, token or signature of that kind, or with a wrong one. */
 void instruments_unauthorized(struct instruments *instruments, enum secret_kind kind);

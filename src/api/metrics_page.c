@@ -8,8 +8,11 @@ enum { METRICS_PAGE_MAX = 6 * 1024 * 1024 };
 static void api_metrics_answer(struct api_task *task, const struct result *result)
 {
     struct api *api = task->api;
+    struct store_stats stats;
     struct strbuf buf;
 
+    store_stats(api->store, &stats);
+    instruments_set_stored_tiers_refused(api->instruments, stats.tier_errors);
     gauges_set_status(api->gauges, result);
     gauges_set_store(api->gauges, api->store);
     gauges_set_leader(api->gauges, api->is_leader);

@@ -58,7 +58,7 @@ static const char *seen_fault(const struct pod_seen *seen, bool is_sync, const s
         return "address must be host:port";
     if (seen->incarnation && !name_is_incarnation(seen->incarnation, strlen(seen->incarnation)))
         return "incarnation must be 1 to 127 printable characters";
-    if (seen->tier && !tier_config_find(tiers, seen->tier))
+    if (seen->tier && !tier_config_resolve(tiers, seen->tier))
         return "tier is not configured";
     return NULL;
 }

@@ -4,7 +4,8 @@ static int apply_tiers(struct core *core, const struct record *record)
 {
     CLEANUP(tier_config_freep) struct tier_config *config = NULL;
     char error[256];
-    int rc = tier_config_parse(record->tiers.text, strlen(record->tiers.text), &config, error, sizeof(error));
+    int rc = tier_config_parse_stored(record->tiers.text, strlen(record->tiers.text), &config, error,
+                                      sizeof(error));
 
     if (rc == 0)
         rc = pools_configure(core, config);

@@ -21,8 +21,8 @@ static int parse_fallback(struct arena *arena, const cJSON *array, struct mercha
     {
         const char *name = cJSON_GetStringValue(item);
 
-        if (!name || !name_is_pool(name, strlen(name))) {
-            snprintf(error, error_size, "fallback must hold names of tiers");
+        if (!name || !name_is_pool_or_id(name, strlen(name))) {
+            snprintf(error, error_size, "fallback must hold names of tiers or merchant pools");
             return -EINVAL;
         }
         config->fallback[config->fallback_len++] = name;
@@ -50,8 +50,8 @@ int merchant_config_parse(struct arena *arena, const char *text, size_t len,
     item = cJSON_GetObjectItemCaseSensitive(root, "tier");
     config.tier = cJSON_GetStringValue(item);
     if (item && !cJSON_IsNull(item) &&
-        (!config.tier || (config.tier[0] && !name_is_pool(config.tier, strlen(config.tier))))) {
-        snprintf(error, error_size, "tier must be the name of a tier");
+        (!config.tier || (config.tier[0] && !name_is_pool_or_id(config.tier, strlen(config.tier))))) {
+        snprintf(error, error_size, "tier must be the name of a tier or of a merchant pool");
         return -EINVAL;
     }
     item = cJSON_GetObjectItemCaseSensitive(root, "pool");
@@ -126,8 +126,7 @@ static void chain_add_pool(struct chain *chain, const struct tier_config *tiers,
 void chain_resolve(const struct tier_config *tiers, const struct merchant_config *merchant,
                    struct chain *ret_chain)
 {
-    const struct tier *own = NULL;
-    bool has_fallback = false;
+    const struct tier *own;
 
     ret_chain->len = 0;
     ret_chain->missing_pool = NULL;
@@ -138,16 +137,14 @@ void chain_resolve(const struct tier_config *tiers, const struct merchant_config
     if (merchant->pool)
         chain_add_pool(ret_chain, tiers, merchant->pool);
     for (size_t i = 0; i < merchant->fallback_len; i++) {
-        const struct tier *tier = tier_config_find(tiers, merchant->fallback[i]);
+        const struct tier *tier = tier_config_resolve(tiers, merchant->fallback[i]);
 
         if (tier)
             chain_add(ret_chain, tier);
-        has_fallback = has_fallback || tier;
     }
-    if (has_fallback)
+    if (merchant->fallback_len)
         return;
-    if (merchant->tier)
-        own = tier_config_find(tiers, merchant->tier);
+    own = merchant->tier ? tier_config_resolve(tiers, merchant->tier) : NULL;
     if (own)
         chain_add_own_tier(ret_chain, tiers, own);
     else

@@ -13,17 +13,20 @@ enum {
     CHAIN_MAX = TIER_CHAIN_MAX + 2, /* the merchant's pool and its own tier in front */
 };
 
-/* All strings borrowed from the arena it was parsed into. */
+/*
+ * All strings borrowed from the arena it was parsed into. `tier` and `fallback` may name a merchant pool, too,
+ * in either spelling; `pool` is a merchant id.
+ */
 struct merchant_config {
     const char *tier; /* NULL: not given */
     const char *pool; /* NULL: not given */
     const char **fallback;
-    size_t fallback_len;
+    size_t fallback_len; /* 0: not given, or an empty list, which is the same */
 };
 
 /*
  * 0; -ENOMEM; -EINVAL with a sentence for the operator in `error`: not an object, a member of the wrong
- * type, a name that can be no tier or merchant id, more than TIER_CHAIN_MAX fallbacks, a text that is too
+ * type, a name that can be no tier or pool, more than TIER_CHAIN_MAX fallbacks, a text that is too
  * long. A tier that does not exist is no error: it may be configured later.
  */
 int merchant_config_parse(struct arena *arena, const char *text, size_t len,
@@ -37,8 +40,8 @@ struct chain {
 };
 
 /*
- * `merchant` NULL: a merchant without configuration. Unknown tiers are left out; a fallback list of which
- * nothing is left counts as absent, so that a misspelt name does not turn calls away.
+ * `merchant` NULL: a merchant without configuration. Names that are not configured are skipped. A fallback
+ * list of such names only leaves nothing, not the default chain: installations say "no fallback" that way.
  */
 void chain_resolve(const struct tier_config *tiers, const struct merchant_config *merchant,
                    struct chain *ret_chain);

@@ -47,6 +47,15 @@ bool name_is_pool(const char *text, size_t len)
     return name_is_tier(text, len);
 }
 
+bool name_is_pool_or_id(const char *text, size_t len)
+{
+    size_t prefix = strlen(MERCHANT_POOL_PREFIX);
+
+    if (len >= prefix && memcmp(text, MERCHANT_POOL_PREFIX, prefix) == 0)
+        return name_is_merchant_id(text + prefix, len - prefix);
+    return name_is_merchant_id(text, len); /* every name of a tier is one, too */
+}
+
 const char *name_of_pool_label(const char *label)
 {
     return strncmp(label, "pool:", 5) == 0 ? label + 5 : label;

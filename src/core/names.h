@@ -46,6 +46,9 @@ bool name_is_tier(const char *text, size_t len);
 /* A tier, or "merchant:" and a merchant id. */
 bool name_is_pool(const char *text, size_t len);
 
+/* How people may call a pool: the same, or the merchant id alone. */
+bool name_is_pool_or_id(const char *text, size_t len);
+
 /* The name of a pool from its label: "pool:gold" is gold, "merchant:9shines" is itself. */
 const char *name_of_pool_label(const char *label);
 

@@ -36,11 +36,17 @@ int pod_end(struct core *core, struct pod *pod, struct arena *arena, struct ende
     return rc;
 }
 
+/* The pool that the pod asks for, in either spelling: see seen_fault. */
+static struct pool *seen_pool(const struct core *core, const struct pod_seen *seen)
+{
+    return pool_find(core, tier_config_resolve(core->tiers, seen->tier)->name);
+}
+
 /* A pod that the store does not know joins its tier, if it can take calls at all. */
 static int seen_new(struct core *core, const struct pod_seen *seen, const char *incarnation,
                     struct pod **ret_pod)
 {
-    struct pool *pool = seen->tier ? pool_find(core, seen->tier) : pool_for_new_pod(core);
+    struct pool *pool = seen->tier ? seen_pool(core, seen) : pool_for_new_pod(core);
     struct pod *pod;
     int rc = pod_new(core, seen->name, pool, seen->source, &pod);
 
@@ -95,7 +101,7 @@ static int seen_again(struct core *core, struct pod *pod, const struct pod_seen 
             return rc;
     }
     if (seen->tier) {
-        struct pool *pool = pool_find(core, seen->tier);
+        struct pool *pool = seen_pool(core, seen);
 
         pod->is_pinned = true;
         if (pool != pod->pool && pod->load == 0) {

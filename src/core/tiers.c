@@ -9,11 +9,13 @@ static const char default_text[] = "{\"gold\":{\"type\":\"exclusive\",\"target\"
                                    "\"standard\":{\"type\":\"exclusive\",\"target\":1},"
                                    "\"basic\":{\"type\":\"shared\",\"target\":1,\"max_concurrent\":3}}";
 
-enum { TIER_PARSE_ARENA_MAX = 8 * 1024 * 1024 };
+enum { TIER_PARSE_ARENA_MAX = 32 * 1024 * 1024 };
 
 /* What the functions below hand around: where to put the result and where to say what is wrong. */
 struct tier_parser {
     struct tier_config *config;
+    const cJSON *chain; /* the default_chain, if there is one */
+    bool is_stored;     /* read leniently */
     char *error;
     size_t error_size;
 };
@@ -59,6 +61,17 @@ const struct tier *tier_config_find(const struct tier_config *config, const char
     return bsearch(name, config->tiers, config->tier_count, sizeof(*config->tiers), tier_compare_name);
 }
 
+const struct tier *tier_config_resolve(const struct tier_config *config, const char *name)
+{
+    const struct tier *tier = tier_config_find(config, name);
+    char pool[POOL_LABEL_MAX + 1];
+
+    if (tier || strlen(name) > MERCHANT_ID_MAX)
+        return tier;
+    snprintf(pool, sizeof(pool), MERCHANT_POOL_PREFIX "%s", name);
+    return tier_config_find(config, pool);
+}
+
 /* A whole number between `min` and `max`, or the default if the member is absent. */
 static int parse_number(struct tier_parser *parser, const cJSON *item, const char *tier, const char *what,
                         double min, double max, uint32_t *ret_value)
@@ -72,57 +85,115 @@ static int parse_number(struct tier_parser *parser, const cJSON *item, const cha
     return 0;
 }
 
+/* A misspelt member would leave its default in force, and nobody would notice. */
+static int check_members(struct tier_parser *parser, const cJSON *item)
+{
+    static const char *const known[] = {"type", "target", "max_concurrent", "reserved"};
+    const cJSON *member;
+
+    if (parser->is_stored)
+        return 0;
+    cJSON_ArrayForEach(member, item)
+    {
+        bool is_known = false;
+
+        for (size_t i = 0; i < ARRAY_LEN(known); i++)
+            is_known = is_known || strcmp(member->string, known[i]) == 0;
+        if (!is_known)
+            return FAIL(parser,
+                        "tier \"%s\": \"%.60s\" is unknown; known are type, target, max_concurrent and "
+                        "reserved",
+                        item->string, member->string);
+    }
+    return 0;
+}
+
+static bool says_shared(const cJSON *item)
+{
+    const char *type = cJSON_IsObject(item) ? json_get_string(item, "type") : NULL;
+
+    return type && strcmp(type, "shared") == 0;
+}
+
 static int parse_object(struct tier_parser *parser, const cJSON *item, struct tier *tier)
 {
     const cJSON *type = cJSON_GetObjectItemCaseSensitive(item, "type");
     const cJSON *reserved = cJSON_GetObjectItemCaseSensitive(item, "reserved");
-    uint32_t max_concurrent = TIER_CONCURRENT_DEFAULT;
-    int rc;
+    uint32_t max_concurrent = 0;
+    int rc = check_members(parser, item);
 
-    if (type) {
-        const char *name = cJSON_GetStringValue(type);
-
-        if (!name || (strcmp(name, "exclusive") != 0 && strcmp(name, "shared") != 0))
-            return FAIL(parser, "tier \"%s\": type must be \"exclusive\" or \"shared\"", tier->name);
-        tier->is_shared = strcmp(name, "shared") == 0;
-    }
+    if (rc)
+        return rc;
+    tier->is_shared = says_shared(item);
+    if (type && !tier->is_shared && (!cJSON_IsString(type) || strcmp(type->valuestring, "exclusive") != 0))
+        return FAIL(parser, "tier \"%s\": type must be \"exclusive\" or \"shared\"", item->string);
     if (tier->is_shared && tier->is_merchant)
-        return FAIL(parser, "\"%s\": a merchant pool cannot be shared", tier->name);
+        return FAIL(parser, "\"%s\": a merchant pool cannot be shared", item->string);
     if (reserved && !cJSON_IsBool(reserved))
-        return FAIL(parser, "tier \"%s\": reserved must be true or false", tier->name);
+        return FAIL(parser, "tier \"%s\": reserved must be true or false", item->string);
     tier->is_reserved = cJSON_IsTrue(reserved);
-    rc = parse_number(parser, cJSON_GetObjectItemCaseSensitive(item, "target"), tier->name, "target", 0,
+    rc = parse_number(parser, cJSON_GetObjectItemCaseSensitive(item, "target"), item->string, "target", 0,
                       TIER_TARGET_MAX, &tier->target);
     if (rc)
         return rc;
-    rc = parse_number(parser, cJSON_GetObjectItemCaseSensitive(item, "max_concurrent"), tier->name,
-                      "max_concurrent", 1, TIER_CONCURRENT_MAX, &max_concurrent);
+    rc = parse_number(parser, cJSON_GetObjectItemCaseSensitive(item, "max_concurrent"), item->string,
+                      "max_concurrent", 0, TIER_CONCURRENT_MAX, &max_concurrent);
     if (rc)
         return rc;
+    if (max_concurrent == 0)
+        max_concurrent = TIER_CONCURRENT_DEFAULT;
     tier->max_concurrent = tier->is_shared ? max_concurrent : 1;
+    return 0;
+}
+
+static bool chain_has(const cJSON *chain, const char *name)
+{
+    const cJSON *item;
+
+    cJSON_ArrayForEach(item, chain)
+    {
+        if (strcmp(item->valuestring, name) == 0)
+            return true;
+    }
+    return false;
+}
+
+/* The name by which everybody knows the tier, whichever spelling was used. */
+static int parse_name(struct tier_parser *parser, const cJSON *item, struct tier *tier)
+{
+    const char *name = item->string;
+    size_t len = strlen(name);
+    size_t prefix = strlen(MERCHANT_POOL_PREFIX);
+    bool is_prefixed = strncmp(name, MERCHANT_POOL_PREFIX, prefix) == 0;
+
+    tier->is_merchant =
+        is_prefixed || (parser->chain && !says_shared(item) && !chain_has(parser->chain, name));
+    if (is_prefixed && !name_is_merchant_id(name + prefix, len - prefix))
+        return FAIL(parser, "\"%.150s\" does not name a merchant pool: expected merchant:{id}", name);
+    if (tier->is_merchant && !is_prefixed && !name_is_merchant_id(name, len))
+        return FAIL(parser,
+                    "\"%.100s\" is no name for a merchant pool: use up to 128 of A-Z a-z 0-9 . _ : @ + = -",
+                    name);
+    if (!tier->is_merchant && !name_is_tier(name, len))
+        return FAIL(parser, "\"%.150s\" is no name for a tier: use up to 63 of A-Z a-z 0-9 . _ -", name);
+    snprintf(tier->name, sizeof(tier->name), "%s%s",
+             tier->is_merchant && !is_prefixed ? MERCHANT_POOL_PREFIX : "", name);
     return 0;
 }
 
 static int parse_tier(struct tier_parser *parser, const cJSON *item, struct tier *tier)
 {
-    const char *name = item->string;
-    size_t len = strlen(name);
-    size_t prefix = strlen(MERCHANT_POOL_PREFIX);
+    int rc;
 
     *tier = (struct tier){.max_concurrent = 1};
-    if (strncmp(name, MERCHANT_POOL_PREFIX, prefix) == 0) {
-        if (!name_is_merchant_id(name + prefix, len - prefix))
-            return FAIL(parser, "\"%.150s\" does not name a merchant pool: expected merchant:{id}", name);
-        tier->is_merchant = true;
-    } else if (!name_is_tier(name, len)) {
-        return FAIL(parser, "\"%.150s\" is no name for a tier: use up to 63 of A-Z a-z 0-9 . _ -", name);
-    }
-    memcpy(tier->name, name, len + 1);
+    rc = parse_name(parser, item, tier);
+    if (rc)
+        return rc;
     if (cJSON_IsNumber(item))
-        return parse_number(parser, item, name, "target", 0, TIER_TARGET_MAX, &tier->target);
+        return parse_number(parser, item, item->string, "target", 0, TIER_TARGET_MAX, &tier->target);
     if (cJSON_IsObject(item))
         return parse_object(parser, item, tier);
-    return FAIL(parser, "tier \"%s\" must be an object or a whole number", name);
+    return FAIL(parser, "tier \"%s\" must be an object or a whole number", item->string);
 }
 
 static int parse_tiers(struct tier_parser *parser, const cJSON *map)
@@ -152,30 +223,61 @@ static int parse_tiers(struct tier_parser *parser, const cJSON *map)
     return 0;
 }
 
-static int parse_chain(struct tier_parser *parser, const cJSON *array)
+/* Before the tiers are read: whether a tier is a merchant pool depends on the chain. */
+static int check_chain(struct tier_parser *parser)
+{
+    const cJSON *item;
+
+    if (!cJSON_IsArray(parser->chain) || cJSON_GetArraySize(parser->chain) == 0)
+        return FAIL(parser, "default_chain must be an array with at least one tier");
+    if (cJSON_GetArraySize(parser->chain) > TIER_CHAIN_MAX)
+        return FAIL(parser, "default_chain has more than %d tiers", TIER_CHAIN_MAX);
+    cJSON_ArrayForEach(item, parser->chain)
+    {
+        if (!cJSON_IsString(item))
+            return FAIL(parser, "default_chain must hold names of tiers");
+    }
+    return 0;
+}
+
+static void skip_name(struct tier_config *config, const char *name)
+{
+    size_t len = strlen(config->skipped);
+
+    snprintf(config->skipped + len, sizeof(config->skipped) - len, "%s%s", len ? ", " : "", name);
+}
+
+static bool is_in_chain(const struct tier_config *config, size_t tier)
+{
+    for (size_t i = 0; i < config->chain_len; i++) {
+        if (config->chain[i] == tier)
+            return true;
+    }
+    return false;
+}
+
+static int parse_chain(struct tier_parser *parser)
 {
     struct tier_config *config = parser->config;
     const cJSON *item;
 
-    if (!cJSON_IsArray(array) || cJSON_GetArraySize(array) == 0)
-        return FAIL(parser, "default_chain must be an array with at least one tier");
-    if (cJSON_GetArraySize(array) > TIER_CHAIN_MAX)
-        return FAIL(parser, "default_chain has more than %d tiers", TIER_CHAIN_MAX);
-    cJSON_ArrayForEach(item, array)
+    cJSON_ArrayForEach(item, parser->chain)
     {
-        const char *name = cJSON_GetStringValue(item);
-        const struct tier *tier = name ? tier_config_find(config, name) : NULL;
+        const char *name = item->valuestring;
+        const struct tier *tier = tier_config_find(config, name);
+        size_t at = tier ? (size_t)(tier - config->tiers) : 0;
 
-        if (!name)
-            return FAIL(parser, "default_chain must hold names of tiers");
-        if (!tier || tier->is_merchant)
+        if ((!tier || tier->is_merchant) && !parser->is_stored)
             return FAIL(parser, "default_chain names \"%.150s\", which is not a tier", name);
-        for (size_t i = 0; i < config->chain_len; i++) {
-            if (config->chain[i] == (size_t)(tier - config->tiers))
-                return FAIL(parser, "default_chain names \"%s\" twice", tier->name);
-        }
-        config->chain[config->chain_len++] = (size_t)(tier - config->tiers);
+        if (tier && !parser->is_stored && is_in_chain(config, at))
+            return FAIL(parser, "default_chain names \"%s\" twice", name);
+        if (!tier || tier->is_merchant)
+            skip_name(config, name);
+        else if (!is_in_chain(config, at)) /* to try a pool twice would change nothing */
+            config->chain[config->chain_len++] = at;
     }
+    if (config->chain_len == 0)
+        return FAIL(parser, "default_chain names no tier that is configured");
     return 0;
 }
 
@@ -240,25 +342,44 @@ static void derive_default_tier(struct tier_config *config)
         config->default_tier = (size_t)(standard - config->tiers);
 }
 
+static int check_envelope(struct tier_parser *parser, const cJSON *root)
+{
+    const cJSON *member;
+
+    if (parser->is_stored)
+        return 0;
+    cJSON_ArrayForEach(member, root)
+    {
+        if (strcmp(member->string, "tiers") != 0 && strcmp(member->string, "default_chain") != 0)
+            return FAIL(parser, "\"%.60s\" is unknown: beside \"tiers\" only default_chain is known",
+                        member->string);
+    }
+    return 0;
+}
+
 static int parse_root(struct tier_parser *parser, const cJSON *root)
 {
     struct tier_config *config = parser->config;
     const cJSON *tiers = cJSON_GetObjectItemCaseSensitive(root, "tiers");
-    const cJSON *chain = NULL;
     bool is_envelope = cJSON_IsObject(tiers);
-    int rc;
+    int rc = 0;
 
     /* A tier cannot be called "tiers": an object of that name makes an envelope. */
-    if (is_envelope)
-        chain = cJSON_GetObjectItemCaseSensitive(root, "default_chain");
-    rc = parse_tiers(parser, is_envelope ? tiers : root);
+    if (is_envelope) {
+        parser->chain = cJSON_GetObjectItemCaseSensitive(root, "default_chain");
+        rc = check_envelope(parser, root);
+    }
+    if (rc == 0 && parser->chain)
+        rc = check_chain(parser);
+    if (rc == 0)
+        rc = parse_tiers(parser, is_envelope ? tiers : root);
     if (rc)
         return rc;
     config->chain = calloc(TIER_CHAIN_MAX, sizeof(*config->chain));
     config->fill_order = calloc(config->tier_count ? config->tier_count : 1, sizeof(*config->fill_order));
     if (!config->chain || !config->fill_order)
         return -ENOMEM;
-    rc = chain ? parse_chain(parser, chain) : derive_chain(parser);
+    rc = parser->chain ? parse_chain(parser) : derive_chain(parser);
     if (rc)
         return rc;
     derive_fill_order(config);
@@ -266,40 +387,117 @@ static int parse_root(struct tier_parser *parser, const cJSON *root)
     return 0;
 }
 
-int tier_config_parse(const char *text, size_t len, struct tier_config **ret_config, char *error,
-                      size_t error_size)
+/* The plain name of a merchant pool, unless it begins like the other spelling or belongs to a tier. */
+static const char *name_to_write(const struct tier_config *config, const struct tier *tier)
+{
+    size_t prefix = strlen(MERCHANT_POOL_PREFIX);
+    const char *id = tier->name + prefix;
+
+    if (!tier->is_merchant || strncmp(id, MERCHANT_POOL_PREFIX, prefix) == 0 || tier_config_find(config, id))
+        return tier->name;
+    return id;
+}
+
+static void write_tier(struct json_writer *json, const char *name, const struct tier *tier)
+{
+    json_key(json, name);
+    json_object_begin(json);
+    json_put_string(json, "type", tier->is_shared ? "shared" : "exclusive");
+    json_put_u64(json, "target", tier->target);
+    if (tier->is_shared)
+        json_put_u64(json, "max_concurrent", tier->max_concurrent);
+    if (tier->is_reserved)
+        json_put_bool(json, "reserved", true);
+    json_object_end(json);
+}
+
+void tier_config_write(const struct tier_config *config, struct strbuf *buf)
+{
+    struct json_writer json;
+
+    json_begin(&json, buf);
+    json_object_begin(&json);
+    json_key(&json, "tiers");
+    json_object_begin(&json);
+    for (int merchant = 0; merchant <= 1; merchant++) {
+        for (size_t i = 0; i < config->tier_count; i++) {
+            if (config->tiers[i].is_merchant == (merchant == 1))
+                write_tier(&json, name_to_write(config, &config->tiers[i]), &config->tiers[i]);
+        }
+    }
+    json_object_end(&json);
+    json_key(&json, "default_chain");
+    json_array_begin(&json);
+    for (size_t i = 0; i < config->chain_len; i++)
+        json_string(&json, config->tiers[config->chain[i]].name);
+    json_array_end(&json);
+    json_object_end(&json);
+}
+
+static int keep_text(struct tier_parser *parser, const char *text, size_t len)
+{
+    struct strbuf buf;
+
+    if (parser->is_stored) {
+        parser->config->text = strndup(text, len);
+        return parser->config->text ? 0 : -ENOMEM;
+    }
+    strbuf_init(&buf, NULL, TIER_CONFIG_STORED_MAX);
+    tier_config_write(parser->config, &buf);
+    if (!strbuf_failed(&buf))
+        parser->config->text = strdup(buf.data);
+    strbuf_release(&buf);
+    return parser->config->text ? 0 : -ENOMEM;
+}
+
+static int parse_text(struct tier_parser *parser, struct arena *arena, const char *text, size_t len)
+{
+    cJSON *root = len ? json_parse(arena, (struct slice){text, len}) : NULL;
+    int rc;
+
+    if (len == 0 || (cJSON_IsObject(root) && cJSON_GetArraySize(root) == 0))
+        root = json_parse(arena, SLICE(default_text));
+    if (!root)
+        return FAIL(parser, "not valid JSON");
+    if (!cJSON_IsObject(root))
+        return FAIL(parser, "must be a JSON object");
+    rc = parse_root(parser, root);
+    return rc ? rc : keep_text(parser, text, len);
+}
+
+static int parse_config(bool is_stored, const char *text, size_t len, struct tier_config **ret_config,
+                        char *error, size_t error_size)
 {
     CLEANUP(tier_config_freep) struct tier_config *config = calloc(1, sizeof(*config));
-    struct tier_parser parser = {config, error, error_size};
+    struct tier_parser parser = {
+        .config = config, .is_stored = is_stored, .error = error, .error_size = error_size};
+    size_t max = is_stored ? TIER_CONFIG_STORED_MAX : TIER_CONFIG_TEXT_MAX;
     struct arena arena;
-    cJSON *root;
     int rc;
 
     if (!config)
         return -ENOMEM;
     if (!text)
         len = 0;
-    if (len > TIER_CONFIG_TEXT_MAX)
-        return FAIL(&parser, "the configuration is longer than %d bytes", TIER_CONFIG_TEXT_MAX);
+    if (len > max)
+        return FAIL(&parser, "the configuration is longer than %zu bytes", max);
     arena_init(&arena, TIER_PARSE_ARENA_MAX);
-    root = len ? json_parse(&arena, (struct slice){text, len}) : NULL;
-    if (len == 0 || (cJSON_IsObject(root) && cJSON_GetArraySize(root) == 0)) {
-        text = default_text;
-        len = sizeof(default_text) - 1;
-        root = json_parse(&arena, SLICE(default_text));
-    }
-    config->text = strndup(text, len);
-    if (!config->text)
-        rc = -ENOMEM;
-    else if (!root)
-        rc = FAIL(&parser, "not valid JSON");
-    else if (!cJSON_IsObject(root))
-        rc = FAIL(&parser, "must be a JSON object");
-    else
-        rc = parse_root(&parser, root);
+    rc = parse_text(&parser, &arena, text ? text : "", len);
     arena_release(&arena);
     if (rc)
         return rc;
     *ret_config = TAKE(config);
     return 0;
+}
+
+int tier_config_parse(const char *text, size_t len, struct tier_config **ret_config, char *error,
+                      size_t error_size)
+{
+    return parse_config(false, text, len, ret_config, error, error_size);
+}
+
+int tier_config_parse_stored(const char *text, size_t len, struct tier_config **ret_config, char *error,
+                             size_t error_size)
+{
+    return parse_config(true, text, len, ret_config, error, error_size);
 }

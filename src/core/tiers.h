@@ -1,11 +1,14 @@
 /*
  * tiers.h - the tier configuration: parsing, validation, defaults.
  *
- * A tier_config is immutable once parsed. Merchant pools are entries too, named "merchant:{id}".
+ * A tier_config is immutable once parsed. Merchant pools are entries too, named "merchant:{id}". In the text
+ * such a pool has two spellings: the key "merchant:9shines", or the plain key "9shines" of an exclusive tier
+ * that stands outside an explicit default_chain.
  */
 #ifndef CORE_TIERS_H
 #define CORE_TIERS_H
 
+#include "base/strbuf.h"
 #include "core/names.h"
 
 enum {
@@ -14,7 +17,9 @@ enum {
     TIER_TARGET_MAX = 1000000,
     TIER_CONCURRENT_MAX = 1000,
     TIER_CONCURRENT_DEFAULT = 5,
-    TIER_CONFIG_TEXT_MAX = 60 * 1024, /* fits a request body */
+    TIER_CONFIG_TEXT_MAX = 60 * 1024,    /* fits a request body */
+    TIER_CONFIG_STORED_MAX = 256 * 1024, /* TIERS_MAX tiers with the longest names, as tier_config_write */
+    TIER_SKIPPED_MAX = 255,
 };
 
 struct tier {
@@ -27,7 +32,8 @@ struct tier {
 };
 
 struct tier_config {
-    char *text; /* as it was given */
+    char *text; /* to be stored: as tier_config_write writes it; of a stored one: as it was read */
+    char skipped[TIER_SKIPPED_MAX + 1]; /* names in a stored default_chain that are no tiers; "": none */
     struct tier *tiers;
     size_t tier_count;
     size_t *chain; /* the default chain, indexes into tiers */
@@ -37,18 +43,37 @@ struct tier_config {
 };
 
 /*
- * The three accepted forms of SPEC section 3; NULL, "" and "{}" give the defaults.
+ * What somebody asks for now: TIER_CONFIG, PUT /api/v1/tiers. The three accepted forms of SPEC section 3;
+ * NULL, "" and "{}" give the defaults. Unknown members and unknown names in default_chain are errors.
  *
  * 0; -ENOMEM; -EINVAL with a sentence for the operator in `error`.
  */
 int tier_config_parse(const char *text, size_t len, struct tier_config **ret_config, char *error,
                       size_t error_size) MUST_CHECK;
 
+/*
+ * What is stored, perhaps by another program: the same, but unknown members are ignored, and unknown names
+ * in default_chain are skipped and told in `skipped`, as long as one tier is left.
+ */
+int tier_config_parse_stored(const char *text, size_t len, struct tier_config **ret_config, char *error,
+                             size_t error_size) MUST_CHECK;
+
+/*
+ * The one form in which a configuration is stored: an envelope with all members in a fixed order and plain
+ * names. A merchant pool keeps its prefix where its plain name would mean something else. Read again it is
+ * the same configuration.
+ */
+void tier_config_write(const struct tier_config *config, struct strbuf *buf);
+
 /* Accepts NULL; always returns NULL. */
 struct tier_config *tier_config_free(struct tier_config *config);
 void tier_config_freep(struct tier_config **config);
 
-/* The tier of that name, or NULL. */
+/* The tier of that name ("gold", "merchant:9shines"), or NULL. */
 const struct tier *tier_config_find(const struct tier_config *config, const char *name);
+
+/* The same for a name in either spelling: "9shines" is a tier of that name, else the pool merchant:9shines.
+ */
+const struct tier *tier_config_resolve(const struct tier_config *config, const char *name);
 
 #endif

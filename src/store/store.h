@@ -91,6 +91,7 @@ struct store_stats {
     uint64_t syncs;
     uint64_t snapshots;
     uint64_t events_dropped;
+    uint64_t tier_errors; /* stored tier configurations that were refused */
 };
 
 void store_stats(const struct store *store, struct store_stats *ret_stats);

@@ -37,6 +37,7 @@ int main(int argc, char **argv)
         return fprintf(stderr, "usage: conformance embedded | conformance redis SHIM\n"), 2;
     }
     count = add_cases(tests, count, cases_calls, &kind);
+    count = add_cases(tests, count, cases_chains, &kind);
     count = add_cases(tests, count, cases_pods, &kind);
     count = add_cases(tests, count, cases_absent, &kind);
     count = add_cases(tests, count, cases_time, &kind);

@@ -477,7 +477,8 @@ static uint64_t random_start(struct replay *replay, unsigned at)
 
 static struct pod_seen random_seen(struct replay *replay, unsigned at, char incarnation[16])
 {
-    static const char *const pinned[] = {"standard", "standard", "gold", "b"};
+    static const char *const pinned[] = {"standard", "standard", "gold",        "b",
+                                         "m1",       "m2",       "merchant:m1", "merchant:gold"};
     struct replay_pod *pod = &replay->pods[at];
 
     if (pick(replay, 8) == 0)
@@ -604,6 +605,15 @@ static void step_tiers(struct replay *replay)
         "3,"
         "\"max_concurrent\":2}}",
         "{\"a\":1,\"b\":{\"type\":\"shared\",\"target\":3,\"max_concurrent\":1}}",
+        "{\"tiers\":{\"standard\":2,\"m1\":{\"target\":2},\"m2\":1},\"default_chain\":[\"standard\"]}",
+        "{\"tiers\":{\"gold\":1,\"basic\":{\"type\":\"shared\",\"target\":1,\"max_concurrent\":0},\"merchant:"
+        "gold\":2,"
+        "\"vip\":{\"type\":\"shared\",\"target\":1,\"max_concurrent\":2}},\"default_chain\":[\"basic\","
+        "\"gold\"]}",
+        "{\"tiers\":{\"b\":2,\"standard\":1,\"merchant:m1\":1,\"x@y:z\":1},\"default_chain\":[\"b\"]}",
+        "{\"tiers\":{\"a\":1,\"m1\":1,\"merchant:m1\":1},\"default_chain\":[\"a\"]}",
+        "{\"tiers\":{\"a\":1},\"default_chain\":[\"a\",\"c\"]}",
+        "{\"gold\":{\"targt\":1}}",
         "{\"a\":-1}",
         "nonsense",
     };
@@ -625,6 +635,13 @@ static void step_merchant(struct replay *replay)
         "{\"pool\":\"nobody\"}",
         "{\"tier\":\"b\"}",
         "{\"fallback\":[\"none\"]}",
+        "{\"pool\":\"m1\",\"fallback\":[\"none\"]}",
+        "{\"pool\":\"nobody\",\"fallback\":[\"none\",\"neither\"]}",
+        "{\"tier\":\"m1\"}",
+        "{\"tier\":\"merchant:m2\",\"fallback\":[]}",
+        "{\"fallback\":[\"m2\",\"x@y:z\",\"merchant:gold\",\"gold\"]}",
+        "{\"tier\":\"a b\"}",
+        "{\"fallback\":[\"merchant:\"]}",
         "{\"tier\":7}",
         "{\"tier\":\"\",\"pool\":null,\"fallback\":[\"merchant:m1\",\"gold\",\"gold\"]}",
         "{\"pool\":\"m1\",\"tier\":\"dedicated\"}",
@@ -671,7 +688,7 @@ static void step_outage(struct replay *replay)
 /* Questions that the comparison after every step does not ask. */
 static void step_query(struct replay *replay)
 {
-    static const char *const tiers[] = {"gold", "standard", "basic", "merchant:m1", "nowhere"};
+    static const char *const tiers[] = {"gold", "standard", "basic", "merchant:m1", "m1", "nowhere"};
     char merchant[16];
     struct command command;
 

@@ -93,6 +93,7 @@ struct world_case {
 };
 
 extern const struct world_case cases_calls[];
+extern const struct world_case cases_chains[];
 extern const struct world_case cases_pods[];
 extern const struct world_case cases_absent[];
 extern const struct world_case cases_time[];

@@ -419,8 +419,13 @@ def test_a_merchant_s_page_ends_before_it_is_too_large(router):
 
 def test_tiers_are_changed_at_once(router):
     text = '{"tiers":{"gold":{"target":1},"basic":{"type":"shared","target":4,"max_concurrent":2}}}'
-    assert router.request("PUT", "/api/v1/tiers", content=text).json()["success"] is True
-    assert router.get("/api/v1/tiers").text == text
+    stored = (
+        '{"tiers":{"basic":{"type":"shared","target":4,"max_concurrent":2},"gold":{"type":"exclusive","target":1}},'
+        '"default_chain":["gold","basic"]}'
+    )
+    for given in (text, stored):
+        assert router.request("PUT", "/api/v1/tiers", content=given).json()["success"] is True
+        assert router.get("/api/v1/tiers").text == stored
     assert set(router.get("/api/v1/status").json()["tiers"]) >= {"gold", "basic"}
 
 

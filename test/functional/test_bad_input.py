@@ -259,7 +259,10 @@ BAD_TIERS = {
     "target no number": '{"gold":{"target":"1"}}',
     "empty chain": '{"tiers":{"gold":{"target":1}},"default_chain":[]}',
     "unknown tier in the chain": '{"tiers":{"gold":{"target":1}},"default_chain":["silver"]}',
-    "bad max_concurrent": '{"basic":{"type":"shared","target":1,"max_concurrent":0}}',
+    "bad max_concurrent": '{"basic":{"type":"shared","target":1,"max_concurrent":-1}}',
+    "unknown member": '{"gold":{"targt":2}}',
+    "unknown member of the envelope": '{"tiers":{"gold":1},"chain":["gold"]}',
+    "a pool in both spellings": '{"tiers":{"gold":1,"m":1,"merchant:m":1},"default_chain":["gold"]}',
     "bad name": '{"a b":1}',
     "tier no object": '{"gold":[]}',
     "tiers no object": '{"tiers":[]}',
@@ -272,6 +275,11 @@ def test_a_bad_tier_configuration_is_refused_while_running(unchanged, text):
     (line,) = wait_until(lambda: unchanged.log_lines("tiers refused: the configuration before stays"), "it is logged")
     assert line["level"] == "warn" and line["error"]
     assert "\nsmart_router_tier_config_errors_total 1\n" in unchanged.get("/metrics").text
+
+
+def test_a_member_that_is_unknown_is_named(unchanged):
+    answer = unchanged.put("/api/v1/tiers", {"gold": {"targt": 2}})
+    assert_error(answer, 400, 'tier "gold": "targt" is unknown', "bad_request")
 
 
 @pytest.mark.parametrize("text", ["{}", " {\n} "])

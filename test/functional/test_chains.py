@@ -10,14 +10,14 @@ TIERS = {
         "standard": {"target": 1},
         "basic": {"type": "shared", "target": 1, "max_concurrent": 2},
         "vip": {"target": 1},
-        "merchant:9shines": {"target": 1},
+        "9shines": {"target": 1},
         "merchant:acme": {"target": 1},
     },
     "default_chain": ["gold", "standard", "basic"],
 }
 PODS = ",".join(f"pod-{i}" for i in range(6))
 
-GOLD, STANDARD, BASIC, VIP = ["pool:gold"], ["pool:standard"], ["pool:basic"] * 2, ["pool:vip"]
+GOLD, STANDARD, BASIC, VIP = ["pool:gold"], ["pool:standard"], ["pool:basic"] * 2, ["merchant:vip"]
 NINE, ACME = ["merchant:9shines"], ["merchant:acme"]
 DEFAULT = GOLD + STANDARD + BASIC
 
@@ -26,10 +26,15 @@ CHAINS = [
     ({"tier": "gold"}, DEFAULT),
     ({"tier": "standard"}, STANDARD + BASIC),
     ({"tier": "vip"}, VIP + DEFAULT),
+    ({"tier": "merchant:vip"}, VIP + DEFAULT),
     ({"pool": "9shines"}, NINE + DEFAULT),
     ({"pool": "9shines", "tier": "dedicated"}, NINE + DEFAULT),
     ({"fallback": ["standard", "basic"]}, STANDARD + BASIC),
     ({"fallback": ["standard", "nothing", "basic"]}, STANDARD + BASIC),
+    ({"fallback": ["nothing"]}, []),
+    ({"fallback": []}, DEFAULT),
+    ({"fallback": ["acme", "vip"]}, ACME + VIP),
+    ({"pool": "acme", "fallback": ["none"]}, ACME),
     ({"pool": "acme", "fallback": ["gold"]}, ACME + GOLD),
 ]
 
@@ -104,6 +109,32 @@ def test_a_dedicated_pool_takes_nobody_else(start_router):
     router.put("/api/v1/merchants/nine", {"pool": "9shines"})
     assert "merchant:9shines" not in fill(router, "other")
     assert router.allocate("CA-nine", merchant_id="nine")["source_pool"] == "merchant:9shines"
+
+
+def test_a_shared_tier_outside_the_chain_is_an_ordinary_one(start_router):
+    tiers = {"tiers": {"gold": 1, "hall": {"type": "shared", "target": 1, "max_concurrent": 2}}, "default_chain": ["gold"]}
+    router = start_router({"TIER_CONFIG": json.dumps(tiers), "STATIC_PODS": "a,b"})
+    assert fill(router, "") == ["pool:gold"]
+    router.release("CA-0")
+    router.put("/api/v1/merchants/m1", {"tier": "hall"})
+    assert fill(router, "m1") == ["pool:hall", "pool:hall", "pool:gold"]
+
+
+def test_a_pod_may_ask_for_a_merchants_pool_in_either_spelling(start_router):
+    router = start_router({"TIER_CONFIG": json.dumps(TIERS), "STATIC_PODS": None, "POD_SOURCE": "api"})
+    for pod, tier in (("a", "9shines"), ("b", "merchant:9shines")):
+        answer = router.post("/api/v1/pods", {"pod_name": pod, "address": "127.0.0.1:9000", "tier": tier})
+        assert (answer.status_code, answer.json()["tier"]) == (200, "merchant:9shines"), answer.text
+
+
+def test_a_restart_compares_what_the_tiers_mean(start_router, tmp_path):
+    """The stored text is another one than TIER_CONFIG; only other tiers are worth a warning."""
+    warning = "the stored tiers are in force, which differ from TIER_CONFIG; change them with PUT /api/v1/tiers"
+    same = {"tiers": {"basic": {"target": 1}, "9shines": 2}, "default_chain": ["basic"]}
+    for config, differs in (({"basic": 1, "merchant:9shines": 2}, False), (same, False), ({"basic": 2}, True)):
+        router = start_router({"TIER_CONFIG": json.dumps(config)}, data_dir=tmp_path / "data")
+        assert bool(router.log_lines(warning)) == differs
+        router.stop()
 
 
 @pytest.mark.parametrize(

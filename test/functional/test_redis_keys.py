@@ -17,8 +17,10 @@ CALLS = 1000
 PUBLISH_S = 0.1  # between two messages of one router
 POD_RECORD = '{"ready":true,"terminating":false,"held_until":0,"tier":"%s","source":"static",'
 
-FIVE_TIERS = """{"tiers": {"gold": {"type": "exclusive", "target": 1}, "standard": {"type": "exclusive", "target": 3},
- "basic": {"type": "shared", "target": 1, "max_concurrent": 3}}, "default_chain": ["gold", "standard", "basic"]}"""
+FIVE_TIERS = (  # as it is stored
+    '{"tiers":{"basic":{"type":"shared","target":1,"max_concurrent":3},"gold":{"type":"exclusive","target":1},'
+    '"standard":{"type":"exclusive","target":3}},"default_chain":["gold","standard","basic"]}'
+)
 # Which pod is in which tier; a pod joins the tier that is stored for it.
 FIVE = dict(zip([f"voice-agent-{i}" for i in range(5)], ["gold", "standard", "standard", "standard", "basic"]))
 

@@ -6,12 +6,31 @@ import json
 import random
 import time
 
+import httpx
 import load
 import pytest
 from conftest import wait_until
 
-FIRST = '{"tiers":{"gold":{"target":3},"basic":{"type":"shared","target":2,"max_concurrent":2}},"default_chain":["gold","basic"]}'
-SECOND = {"tiers": {"vip": {"target": 5}, "gold": {"target": 0}}, "default_chain": ["vip", "gold"]}
+# As they are stored.
+FIRST = (
+    '{"tiers":{"basic":{"type":"shared","target":2,"max_concurrent":2},"gold":{"type":"exclusive","target":3}},'
+    '"default_chain":["gold","basic"]}'
+)
+SECOND = {
+    "tiers": {"vip": {"type": "exclusive", "target": 5}, "gold": {"type": "exclusive", "target": 0}},
+    "default_chain": ["vip", "gold"],
+}
+# What the first implementation stores: a tier outside the chain is a merchant's pool.
+DEDICATED = {
+    "tiers": {
+        "gold": {"type": "exclusive", "target": 1},
+        "standard": {"type": "exclusive", "target": 1},
+        "basic": {"type": "shared", "target": 1, "max_concurrent": 3},
+        "9shines": {"type": "exclusive", "target": 2},
+    },
+    "default_chain": ["gold", "standard", "basic"],
+}
+SKIPPED = "default_chain of the stored tiers names tiers that are not configured"
 
 
 def tiers(router):
@@ -105,6 +124,97 @@ def test_bad_tiers_are_refused_and_change_nothing(redis_server, start_on):
     for bad in ({"gold": {"type": "odd", "target": 1}}, {"gold": {"target": -1}}, {}):
         assert router.put("/api/v1/tiers", bad).status_code == 400
     assert redis_server.client().get("voice:tier:config") == FIRST
+
+
+def refused_count(url):
+    """What /metrics says, of which this test caused everything."""
+    (line,) = [l for l in httpx.get(f"{url}/metrics", trust_env=False).text.splitlines()
+               if l.startswith("smart_router_tier_config_errors_total ")]  # fmt: skip
+    return int(line.split()[1])
+
+
+def test_a_tier_outside_the_chain_is_the_pool_of_a_merchant(redis_server, start_on):
+    """As another program has stored it: it is not written anew, and its keys are those of the pool."""
+    client = redis_server.client()
+    text = json.dumps(DEDICATED)
+    client.set("voice:tier:config", text)
+    client.hset("voice:merchant:config", "nine", '{"pool":"9shines","fallback":["__nonexistent__"]}')
+    router = start_on(redis_server, {"TIER_REFRESH_INTERVAL": "100ms", "STATIC_PODS": "a,b,c,d,e"})
+    assert len(client.smembers("voice:merchant:9shines:assigned")) == 2
+    assert tiers(router).keys() == {"gold", "standard", "basic", "merchant:9shines"}
+    served = [router.allocate(f"CA{i}", merchant_id="nine")["source_pool"] for i in range(2)]
+    assert served == ["merchant:9shines"] * 2
+    assert client.exists("voice:merchant:9shines:pods") == 0
+    assert router.post("/api/v1/allocate", {"call_sid": "CA2", "merchant_id": "nine"}).status_code == 503
+    assert router.allocate("CA3")["source_pool"] == "pool:gold"
+    assert router.release("CA0")["released_to_pool"] == "merchant:9shines"
+    assert client.scard("voice:merchant:9shines:pods") == 1
+    assert client.get("voice:tier:config") == router.get("/api/v1/tiers").text == text
+    assert [key for key in client.keys("voice:pool:*") if "9shines" in key] == []
+
+
+def test_what_is_stored_has_plain_names(redis_server, start_on):
+    """Seeded or changed here: another program finds the pool where it expects it."""
+    flat = {**DEDICATED["tiers"], "merchant:9shines": 2}
+    del flat["9shines"]
+    router = start_on(redis_server, {"TIER_CONFIG": json.dumps({"tiers": flat, "default_chain": DEDICATED["default_chain"]})})
+    client = redis_server.client()
+    assert json.loads(client.get("voice:tier:config")) == DEDICATED
+    assert router.put("/api/v1/tiers", {"gold": 1, "merchant:acme": 3}).status_code == 200
+    assert json.loads(client.get("voice:tier:config")) == {
+        "tiers": {"gold": {"type": "exclusive", "target": 1}, "acme": {"type": "exclusive", "target": 3}},
+        "default_chain": ["gold"],
+    }
+    assert router.get("/api/v1/tiers").text == client.get("voice:tier:config")
+
+
+def test_a_stored_chain_with_an_unknown_name_is_served_without_it(redis_server, start_on):
+    """The router is ready, and the name is said once for each such text."""
+    client = redis_server.client()
+    stored = {**DEDICATED, "default_chain": ["platinum", *DEDICATED["default_chain"], "none"], "comment": "by hand"}
+    stored["tiers"] = {**stored["tiers"], "basic": {"type": "shared", "target": 1, "max_concurrent": 0}}
+    text = json.dumps(stored)
+    client.set("voice:tier:config", text)
+    router = start_on(redis_server, {"TIER_REFRESH_INTERVAL": "100ms"})
+    skipped = lambda: [l for l in router.log_lines() if l["msg"].startswith(SKIPPED)]  # noqa: E731, E741
+    assert router.get("/ready").status_code == 200
+    assert router.allocate("CA1")["source_pool"] == "pool:gold"
+    assert router.get("/api/v1/status").json()["tiers"]["basic"]["max_concurrent"] == 5
+    time.sleep(0.5)
+    (line,) = skipped()
+    assert (line["level"], line["names"]) == ("warn", "platinum, none")
+    assert client.get("voice:tier:config") == text
+    assert refused_count(router.url) == 0
+    client.set("voice:tier:config", text + " ")  # somebody wrote it again
+    wait_until(lambda: len(skipped()) == 2, "it is said again")
+
+
+@pytest.mark.parametrize(
+    "text",
+    ["{nonsense", '{"gold":{"type":"odd"}}', '{"tiers":{"gold":1},"default_chain":["platinum"]}', '{"gold":-1}', "[]"],
+)
+def test_a_stored_configuration_that_is_refused_is_counted(redis_server, start_on, text):
+    client = redis_server.client()
+    router = start_on(redis_server, {"TIER_CONFIG": FIRST, "TIER_REFRESH_INTERVAL": "100ms"})
+    assert refused_count(router.url) == 0
+    client.set("voice:tier:config", text)
+    wait_until(lambda: refused_count(router.url) == 1, "it is counted")
+    time.sleep(0.3)
+    assert refused_count(router.url) == 1  # once for each text, as in the log
+    assert router.get("/ready").status_code == 200
+    assert router.allocate("CA1")["source_pool"] == "pool:gold"
+    assert router.put("/api/v1/tiers", {"gold": -1}).status_code == 400
+    assert refused_count(router.url) == 2
+    # It was put right, and spoiled again in the same way.
+    client.set("voice:tier:config", FIRST)
+    time.sleep(0.5)
+    client.set("voice:tier:config", text)
+    wait_until(lambda: refused_count(router.url) == 3, "it is counted again")
+    # A router that has never had any counts it, too; it is not ready, and its metrics are there.
+    late = start_on(redis_server, {"TIER_REFRESH_INTERVAL": "100ms"}, wait=False)
+    port = wait_until(lambda: late._listening("http"), "it listens")
+    wait_until(lambda: refused_count(f"http://127.0.0.1:{port}") == 1, "it is counted")
+    assert httpx.get(f"http://127.0.0.1:{port}/ready", trust_env=False).status_code == 503
 
 
 @pytest.mark.parametrize("text", ["{nonsense", FIRST + "\0"], ids=["nonsense", "with a NUL"])

@@ -1,9 +1,9 @@
 /*
  * fuzz_config.c - the tier configuration and a merchant's configuration, as somebody may write them.
  *
- * An input is a tier configuration, the byte 0xff, and a merchant's. What is accepted keeps every limit, and
- * written down in the long form it is read as the same again. The chain that follows from both has no pool
- * twice and none that is not configured.
+ * An input is a tier configuration, the byte 0xff, and a merchant's. It is read as a stored one and as a
+ * request. What is accepted keeps every limit, and written down in the long form it is read as the same
+ * again, in both ways. The chain that follows from both has no pool twice and none that is not configured.
  */
 #include <stdlib.h>
 
@@ -15,35 +15,6 @@ enum {
     ARENA_MAX = 16 * 1024 * 1024,
     TEXT_MAX = 1024 * 1024,
 };
-
-static void write_tiers(const struct tier_config *config, struct strbuf *buf)
-{
-    struct json_writer json;
-
-    json_begin(&json, buf);
-    json_object_begin(&json);
-    json_key(&json, "tiers");
-    json_object_begin(&json);
-    for (size_t i = 0; i < config->tier_count; i++) {
-        const struct tier *tier = &config->tiers[i];
-
-        json_key(&json, tier->name);
-        json_object_begin(&json);
-        json_put_string(&json, "type", tier->is_shared ? "shared" : "exclusive");
-        json_put_u64(&json, "target", tier->target);
-        json_put_u64(&json, "max_concurrent", tier->max_concurrent);
-        json_put_bool(&json, "reserved", tier->is_reserved);
-        json_object_end(&json);
-    }
-    json_object_end(&json);
-    json_key(&json, "default_chain");
-    json_array_begin(&json);
-    for (size_t i = 0; i < config->chain_len; i++)
-        json_string(&json, config->tiers[config->chain[i]].name);
-    json_array_end(&json);
-    json_object_end(&json);
-    assert(!strbuf_failed(buf));
-}
 
 static void check_tiers(const struct tier_config *config)
 {
@@ -81,41 +52,75 @@ static void check_same(const struct tier_config *a, const struct tier_config *b)
 
         assert(strcmp(x->name, y->name) == 0 && x->target == y->target);
         assert(x->is_shared == y->is_shared && x->is_reserved == y->is_reserved);
-        assert(x->max_concurrent == y->max_concurrent);
+        assert(x->max_concurrent == y->max_concurrent && x->is_merchant == y->is_merchant);
         assert(a->fill_order[i] == b->fill_order[i]);
     }
     for (size_t i = 0; i < a->chain_len; i++)
         assert(a->chain[i] == b->chain[i]);
 }
 
-/* NULL: it was refused, with a sentence. */
-static struct tier_config *read_tiers(struct slice text)
+/* Written down, and read again in both ways, it is the same. */
+static void check_written(const struct tier_config *config)
 {
-    struct tier_config *config = NULL, *again = NULL;
+    struct tier_config *again = NULL;
     char error[256] = "";
     struct strbuf buf;
-    int rc = tier_config_parse(text.data, text.len, &config, error, sizeof(error));
+    int rc;
+
+    strbuf_init(&buf, NULL, TIER_CONFIG_STORED_MAX);
+    tier_config_write(config, &buf);
+    /* What is stored by others may be longer than what we store. */
+    if (strbuf_failed(&buf)) {
+        strbuf_release(&buf);
+        return;
+    }
+    rc = tier_config_parse_stored(buf.data, buf.len, &again, error, sizeof(error));
+    assert(rc == 0 && again->skipped[0] == '\0' && strcmp(again->text, buf.data) == 0);
+    check_same(config, again);
+    again = tier_config_free(again);
+    if (buf.len <= TIER_CONFIG_TEXT_MAX) {
+        rc = tier_config_parse(buf.data, buf.len, &again, error, sizeof(error));
+        assert(rc == 0 && strcmp(again->text, buf.data) == 0);
+        check_same(config, again);
+        again = tier_config_free(again);
+    }
+    strbuf_release(&buf);
+}
+
+/* NULL: it was refused, with a sentence. */
+static struct tier_config *read_stored_tiers(struct slice text)
+{
+    struct tier_config *config = NULL;
+    char error[256] = "";
+    int rc = tier_config_parse_stored(text.data, text.len, &config, error, sizeof(error));
 
     if (rc) {
         assert(rc == -EINVAL && error[0] && !config);
         return NULL;
     }
+    assert(strlen(config->text) == text.len && memcmp(config->text, text.data, text.len) == 0);
     check_tiers(config);
-    rc = tier_config_parse(config->text, strlen(config->text), &again, error, sizeof(error));
-    assert(rc == 0);
-    check_same(config, again);
-    tier_config_free(again);
-    strbuf_init(&buf, NULL, TEXT_MAX);
-    write_tiers(config, &buf);
-    /* A short text may stand for a long one. */
-    if (buf.len <= TIER_CONFIG_TEXT_MAX) {
-        rc = tier_config_parse(buf.data, buf.len, &again, error, sizeof(error));
-        assert(rc == 0);
-        check_same(config, again);
-        tier_config_free(again);
-    }
-    strbuf_release(&buf);
+    check_written(config);
     return config;
+}
+
+/* As a request would be read. What is accepted means the same when it is stored. */
+static void read_tiers(struct slice text, const struct tier_config *stored)
+{
+    struct tier_config *config = NULL;
+    char error[256] = "";
+    int rc = tier_config_parse(text.data, text.len, &config, error, sizeof(error));
+
+    if (rc) {
+        assert(rc == -EINVAL && error[0] && !config);
+        return;
+    }
+    assert(stored && stored->skipped[0] == '\0');
+    check_same(config, stored);
+    check_tiers(config);
+    assert(strlen(config->text) <= 8 * text.len + 512); /* see bound.c */
+    check_written(config);
+    tier_config_free(config);
 }
 
 static void write_merchant(const struct merchant_config *config, struct strbuf *buf)
@@ -151,7 +156,7 @@ static bool read_merchant(struct arena *arena, struct slice text, struct merchan
         assert(rc == -EINVAL && error[0]);
         return false;
     }
-    assert(!ret_config->tier || name_is_pool(ret_config->tier, strlen(ret_config->tier)));
+    assert(!ret_config->tier || name_is_pool_or_id(ret_config->tier, strlen(ret_config->tier)));
     assert(!ret_config->pool || name_is_merchant_id(ret_config->pool, strlen(ret_config->pool)));
     assert(ret_config->fallback_len <= TIER_CHAIN_MAX);
     strbuf_init(&buf, arena, TEXT_MAX);
@@ -179,6 +184,11 @@ static void check_chain(const struct tier_config *tiers, const struct merchant_c
             assert(chain.steps[j] != chain.steps[i]);
     }
     assert(!chain.missing_pool || (merchant && merchant->pool));
+    /* Without a list of their own all get something, unless every tier is reserved for others. */
+    if (chain.len == 0 && !(merchant && merchant->fallback_len)) {
+        for (size_t i = 0; i < tiers->chain_len; i++)
+            assert(tiers->tiers[tiers->chain[i]].is_reserved);
+    }
 }
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
@@ -186,11 +196,12 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
     struct input input = {data, size};
     struct slice tiers_text = input_until(&input, FUZZ_SEPARATOR);
     struct slice merchant_text = input_rest(&input);
-    struct tier_config *tiers = read_tiers(tiers_text);
+    struct tier_config *tiers = read_stored_tiers(tiers_text);
     struct merchant_config merchant = {0};
     struct arena arena;
     bool has_merchant;
 
+    read_tiers(tiers_text, tiers);
     arena_init(&arena, ARENA_MAX);
     has_merchant = read_merchant(&arena, merchant_text, &merchant);
     if (tiers)

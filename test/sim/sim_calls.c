@@ -191,9 +191,10 @@ static void shadow_attempt(struct sim *sim, struct shadow_call *call, uint64_t a
     }
 }
 
-static void check_refused(struct sim *sim, const struct refusal *refusal)
+/* Only a merchant can have an empty chain: its fallback names nothing that is configured. */
+static void check_refused(struct sim *sim, bool has_merchant, const struct refusal *refusal)
 {
-    SIM_CHECK(sim, refusal->count > 0, "a refusal without a chain");
+    SIM_CHECK(sim, refusal->count > 0 || has_merchant, "a refusal without a chain");
     for (size_t i = 0; i < refusal->count; i++)
         SIM_CHECK(sim, refusal->steps[i].by_state[POD_AVAILABLE] == 0, "refused although %s has a pod",
                   refusal->steps[i].pool);
@@ -235,7 +236,7 @@ static void allocate_once(struct sim *sim, struct shadow_call *call, const char 
     }
     if (result->outcome == OUTCOME_NO_PODS) {
         SIM_CHECK(sim, !call->is_known, "call %s was refused although it has a pod", sid);
-        check_refused(sim, result->allocate.refusal);
+        check_refused(sim, merchant[0] != '\0', result->allocate.refusal);
         return;
     }
     SIM_CHECK(sim, result->outcome == OUTCOME_OK, "allocate: outcome %d", (int)result->outcome);
@@ -423,7 +424,7 @@ void sim_move(struct sim *sim)
         shadow_move(sim, call, from);
     } else {
         SIM_CHECK(sim, call->pod == from, "a call was refused a pod although it was elsewhere");
-        check_refused(sim, result->move.refusal);
+        check_refused(sim, true, result->move.refusal); /* it may have one */
     }
     if (!is_live(sim, call) || (result->outcome == OUTCOME_OK && result->move.was_moved))
         shadow_keep(sim, call, sim_first_lease_ms(sim));

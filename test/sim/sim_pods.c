@@ -42,7 +42,9 @@ static struct pod_seen random_seen(struct sim *sim, unsigned at, char incarnatio
         .name = sim->pod_names[at],
         .address = pick(sim, 2) ? "10.0.0.1:8000" : "",
         .incarnation = pod->source == POD_SOURCE_STATIC ? NULL : incarnation,
-        .tier = pick(sim, 30) == 0 ? "standard" : NULL,
+        .tier = pick(sim, 30)  ? NULL
+                : pick(sim, 2) ? "standard"
+                               : "m1",
         .source = pod->source,
         .is_ready = pick(sim, 5) != 0,
         .is_terminating = pick(sim, 20) == 0,
@@ -247,6 +249,15 @@ void sim_tiers(struct sim *sim)
         "{\"basic\":{\"type\":\"exclusive\",\"target\":3},\"gold\":{\"type\":\"shared\",\"max_concurrent\":2,"
         "\"target\":2}}",
         "{\"a\":1,\"b\":{\"type\":\"shared\",\"target\":3,\"max_concurrent\":1}}",
+        "{\"tiers\":{\"standard\":2,\"m1\":{\"target\":2},\"m2\":1},\"default_chain\":[\"standard\"]}",
+        "{\"tiers\":{\"gold\":1,\"basic\":{\"type\":\"shared\",\"target\":1,\"max_concurrent\":0},\"merchant:"
+        "gold\":2,"
+        "\"vip\":{\"type\":\"shared\",\"target\":1,\"max_concurrent\":2}},\"default_chain\":[\"basic\","
+        "\"gold\"]}",
+        "{\"tiers\":{\"b\":2,\"standard\":1,\"merchant:m1\":1,\"x@y:z\":1},\"default_chain\":[\"b\"]}",
+        "{\"tiers\":{\"a\":1,\"m1\":1,\"merchant:m1\":1},\"default_chain\":[\"a\"]}",
+        "{\"tiers\":{\"a\":1},\"default_chain\":[\"a\",\"c\"]}",
+        "{\"gold\":{\"targt\":1}}",
         "{\"a\":-1}",
         "nonsense",
     };
@@ -259,11 +270,21 @@ void sim_tiers(struct sim *sim)
 void sim_merchant(struct sim *sim)
 {
     static const char *const configs[] = {
-        "{\"tier\":\"gold\"}",       "{\"tier\":\"standard\"}",
-        "{\"pool\":\"m1\"}",         "{\"fallback\":[\"basic\",\"a\"]}",
-        "{\"tier\":\"vip\"}",        "{}",
-        "{\"pool\":\"nobody\"}",     "{\"tier\":\"b\"}",
-        "{\"fallback\":[\"none\"]}", "{\"tier\":7}",
+        "{\"tier\":\"gold\"}",
+        "{\"tier\":\"standard\"}",
+        "{\"pool\":\"m1\"}",
+        "{\"fallback\":[\"basic\",\"a\"]}",
+        "{\"tier\":\"vip\"}",
+        "{}",
+        "{\"pool\":\"nobody\"}",
+        "{\"tier\":\"b\"}",
+        "{\"fallback\":[\"none\"]}",
+        "{\"tier\":7}",
+        "{\"pool\":\"m1\",\"fallback\":[\"none\"]}",
+        "{\"pool\":\"nobody\",\"fallback\":[\"none\",\"neither\"]}",
+        "{\"tier\":\"m1\"}",
+        "{\"tier\":\"merchant:m2\",\"fallback\":[]}",
+        "{\"fallback\":[\"m2\",\"x@y:z\",\"merchant:gold\",\"gold\"]}",
     };
     char id[16];
 

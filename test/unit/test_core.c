@@ -909,6 +909,22 @@ static void every_command_has_a_name(void **state UNUSED)
     assert_string_equal(command_name(COMMAND_TIERS), "tiers");
 }
 
+/* An older version may have stored what a PUT would be refused for today. */
+static void apply__takes_stored_tiers_as_they_are(void **state UNUSED)
+{
+    const char *text = "{\"tiers\":{\"gold\":{\"target\":1,\"colour\":\"red\"},\"9shines\":1},"
+                       "\"default_chain\":[\"gold\"],\"version\":2}";
+    struct world world;
+
+    world_init(&world, NULL);
+    assert_int_equal(tiers_set(&world, text)->outcome, OUTCOME_INVALID);
+    assert_int_equal(core_apply(world.core, &(struct record){.type = RECORD_TIERS, .tiers = {.text = text}}),
+                     0);
+    assert_string_equal(run(&world, &(struct command){.type = COMMAND_TIERS})->tiers.text, text);
+    assert_int_equal(tier(&world, "merchant:9shines")->target, 1);
+    world_release(&world);
+}
+
 static void apply__refuses_what_no_log_of_ours_says(void **state UNUSED)
 {
     struct world world;
@@ -1010,6 +1026,7 @@ int main(void)
         cmocka_unit_test(merchants__page_ends_early_when_its_texts_are_long),
         cmocka_unit_test(pods__page_ends_early_when_it_names_many_calls),
         cmocka_unit_test(every_command_has_a_name),
+        cmocka_unit_test(apply__takes_stored_tiers_as_they_are),
         cmocka_unit_test(apply__refuses_what_no_log_of_ours_says),
         cmocka_unit_test(time__never_goes_back),
     };

@@ -214,8 +214,11 @@ static void last_frame__without_a_block_is_torn_after_a_power_cut_only(void **st
         assert_true(h.f.report.cut_bytes > 0);
         fixture_close(&h.f);
 
-        /* Half a block is no block: bytes were changed. */
         memcpy(bytes + at, kept, block);
+        /* Without the end of its header the frame looks like one of an older program, cut before its zero. */
+        if (at > begin && at < begin + FRAME_HEADER_SIZE)
+            continue;
+        /* Half a block is no block: bytes were changed. */
         memset(bytes + at, 0, block / 2);
         fixture_remove_files(h.f.dir);
         fixture_write_file(&h.f, LOG_1, bytes, len, 5000);

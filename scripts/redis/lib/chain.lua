@@ -9,13 +9,11 @@ local function chain_resolve(text)
   local function is_id(name)
     return type(name) == 'string' and #name <= 128 and string.find(name, '^[%w._:@+=-]+$') ~= nil
   end
-  local function is_pool(name)
-    if type(name) ~= 'string' then
-      return false
-    elseif string.sub(name, 1, 9) == 'merchant:' then
+  local function is_name(name)
+    if type(name) == 'string' and string.sub(name, 1, 9) == 'merchant:' then
       return is_id(string.sub(name, 10))
     end
-    return #name <= 63 and string.find(name, '^[%w._-]+$') ~= nil
+    return is_id(name)
   end
   local function given(key)
     local value = config[key]
@@ -23,14 +21,21 @@ local function chain_resolve(text)
   end
   local tier, pool, fallback = given('tier'), given('pool'), given('fallback')
   if config.tier == false or config.pool == false or config.fallback == false or
-    (tier and tier ~= '' and not is_pool(tier)) or (pool and pool ~= '' and not is_id(pool)) or
+    (tier and tier ~= '' and not is_name(tier)) or (pool and pool ~= '' and not is_id(pool)) or
     (fallback and (type(fallback) ~= 'table' or #fallback > 64 or (#fallback == 0 and next(fallback) ~= nil))) then
     return nil, 1, ''
   end
   local known = cjson.decode(ARGV[7])
   local chain, seen, missing = {}, {}, ''
+  -- A tier of that name; else the merchant pool, which may be called by its id alone; nil if there is neither.
+  local function resolve(name)
+    if known.tiers[name] then
+      return name
+    end
+    return known.tiers['merchant:' .. name] and 'merchant:' .. name
+  end
   local function add(name)
-    if known.tiers[name] and not seen[name] then
+    if not seen[name] then
       seen[name] = true
       chain[#chain + 1] = name
       chain[#chain + 1] = known.tiers[name]
@@ -43,22 +48,23 @@ local function chain_resolve(text)
       missing = pool
     end
   end
-  local has_fallback = false
   for _, name in ipairs(fallback or {}) do
-    if not is_pool(name) then
+    if not is_name(name) then
       return nil, 1, ''
     end
-    has_fallback = has_fallback or known.tiers[name] ~= nil
-    add(name)
+    if resolve(name) then
+      add(resolve(name))
+    end
   end
-  if has_fallback then
+  -- Also if none of them is configured: that is how installations say "no fallback". An empty list says nothing.
+  if fallback and #fallback > 0 then
     return chain, 0, missing
   end
-  local from = 1
-  if tier and known.tiers[tier] then
-    add(tier)
+  local from, own = 1, tier and resolve(tier)
+  if own then
+    add(own)
     for i, name in ipairs(known.chain) do
-      if name == tier then
+      if name == own then
         from = i + 1
       end
     end

@@ -17,6 +17,12 @@ static size_t bound_text(const char *text)
     return text ? strlen(text) : 0;
 }
 
+/* The tiers are recorded in their long form. The shortest tier, "a":1, is there 6 times as long. */
+static size_t bound_tiers(const char *text)
+{
+    return (size_t)min_u64(8 * bound_text(text), TIER_CONFIG_STORED_MAX);
+}
+
 /* Most clusters have names far below the limits, and a sync has as many as there are pods. */
 static size_t bound_sync(const struct command *command, const struct core *core)
 {
@@ -61,7 +67,7 @@ size_t bound_effects(const struct command *command, const struct core *core)
     case COMMAND_REBALANCE:
         return bound_step(command->rebalance.limit, core_pod_count(core), 0);
     case COMMAND_TIERS_SET:
-        return BOUND_SMALL + bound_text(command->tiers_set.text) + core_pod_count(core) * BOUND_POD;
+        return BOUND_SMALL + bound_tiers(command->tiers_set.text) + core_pod_count(core) * BOUND_POD;
     case COMMAND_MERCHANT_SET:
         return BOUND_SMALL + bound_text(command->merchant_set.text);
     default:

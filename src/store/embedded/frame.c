@@ -211,6 +211,9 @@ enum frame_remains frame_judge_remains(const char *data, size_t len, uint64_t of
     if (shape && shape != frame_shape(data, zeros))
         return frame_has_holes(data, used, offset) ? FRAME_REMAINS_HOLES : FRAME_REMAINS_DAMAGED;
     *ret_boot = get_u32(data + FRAME_BOOT);
+    /* No shape: an older program wrote the frame, or the block with the end of the header is missing. */
+    if (!shape && frame_has_holes(data, used, offset))
+        return FRAME_REMAINS_HOLES;
     if (len < size || used < size - zeros)
         return FRAME_REMAINS_CUT;
     return frame_has_holes(data, size - zeros, offset) ? FRAME_REMAINS_HOLES : FRAME_REMAINS_DAMAGED;

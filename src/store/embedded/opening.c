@@ -10,7 +10,7 @@
 #include "store/embedded/embedded_internal.h"
 #include "store/embedded/loader.h"
 
-enum { OPENING_ARENA_MAX = 4 * TIER_CONFIG_TEXT_MAX };
+enum { OPENING_ARENA_MAX = 4 * TIER_CONFIG_STORED_MAX };
 
 static int opening_check_tiers(const struct embedded_settings *settings, char *error, size_t error_size)
 {
@@ -133,6 +133,24 @@ static int opening_seed(struct embedded *embedded, const char *tier_config, char
     return 0;
 }
 
+/* Do both mean the same, however each is written? */
+static bool opening_is_same(const char *stored, const char *tier_config)
+{
+    CLEANUP(tier_config_freep) struct tier_config *in_force = NULL, *wanted = NULL;
+    char error[256];
+    struct strbuf buf;
+    bool is_same;
+
+    if (tier_config_parse_stored(stored, strlen(stored), &in_force, error, sizeof(error)) < 0 ||
+        tier_config_parse(tier_config, strlen(tier_config), &wanted, error, sizeof(error)) < 0)
+        return true; /* both have been read before, so memory is short: nothing depends on the answer */
+    strbuf_init(&buf, NULL, TIER_CONFIG_STORED_MAX);
+    tier_config_write(in_force, &buf);
+    is_same = strbuf_failed(&buf) || strcmp(buf.data, wanted->text) == 0;
+    strbuf_release(&buf);
+    return is_same;
+}
+
 /* The stored tiers win over TIER_CONFIG; an operator who changed the variable should be told so. */
 static void opening_compare_tiers(struct embedded *embedded, const char *tier_config)
 {
@@ -144,7 +162,7 @@ static void opening_compare_tiers(struct embedded *embedded, const char *tier_co
         return;
     arena_init(&arena, OPENING_ARENA_MAX);
     if (core_execute(embedded->core, &command, embedded_now(embedded), &arena, &result) == 0 &&
-        result.outcome == OUTCOME_OK && strcmp(result.tiers.text, tier_config) != 0)
+        result.outcome == OUTCOME_OK && !opening_is_same(result.tiers.text, tier_config))
         log_warn("the stored tiers are in force, which differ from TIER_CONFIG; change them with PUT "
                  "/api/v1/tiers",
                  log_str("directory", embedded->dir.path));

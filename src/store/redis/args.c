@@ -13,6 +13,7 @@ void args_begin_with(struct args *args, const struct redis_store *store, const s
                      struct arena *arena, size_t room)
 {
     args_init(args, arena, room + 3);
+    args->tiers = tiers->config;
     args_add_text(args, store->prefix);
     args_add(args, tiers->tiers);
     args_add(args, tiers->default_tier);
@@ -34,6 +35,16 @@ void args_add(struct args *args, struct slice item)
 void args_add_text(struct args *args, const char *text)
 {
     args_add(args, slice_of(text));
+}
+
+void args_add_copy(struct args *args, const char *text)
+{
+    const char *copy = arena_strdup(args->arena, text);
+
+    if (copy)
+        args_add_text(args, copy);
+    else
+        args->failed = true;
 }
 
 void args_add_u64(struct args *args, uint64_t number)

@@ -637,11 +637,12 @@ void args_add_seen(struct args *args, const struct pod_seen *seen)
 {
     /* Every combination of the three flags is a text of its own, so that nothing has to be built. */
     static const char *const flags[] = {"", "r", "t", "rt", "h", "rh", "th", "rth"};
+    const struct tier *tier = seen->tier ? tier_config_resolve(args->tiers, seen->tier) : NULL;
 
     args_add_text(args, seen->name);
     args_add_text(args, seen->address);
     args_add_text(args, seen->incarnation ? seen->incarnation : "");
-    args_add_text(args, seen->tier ? seen->tier : "");
+    args_add_copy(args, tier ? tier->name : "");
     args_add_text(args, pod_source_name(seen->source));
     args_add_text(
         args, flags[(seen->is_ready ? 1 : 0) | (seen->is_terminating ? 2 : 0) | (seen->hold_back ? 4 : 0)]);

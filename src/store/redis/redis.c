@@ -497,7 +497,7 @@ static int redis_init(struct redis_store *store, const struct redis_settings *se
     snprintf(store->key, size, "%scalls:active", settings->key_prefix);
     snprintf(store->mark_key, size, "%swaited", settings->key_prefix);
     snprintf(store->channel, size, "%sevents", settings->key_prefix);
-    return tier_cache_new(text, text ? strlen(text) : 0, &store->seed, error, sizeof(error));
+    return tier_cache_new(text, &store->seed, error, sizeof(error));
 }
 
 int redis_open(uv_loop_t *loop, const struct redis_settings *settings, struct store **ret_store)

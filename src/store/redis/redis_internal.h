@@ -159,6 +159,7 @@ struct args {
     size_t count;
     size_t room;
     struct arena *arena;
+    const struct tier_config *tiers; /* borrowed while the arguments are being gathered */
     bool failed;
 };
 
@@ -250,6 +251,8 @@ void args_begin_with(struct args *args, const struct redis_store *store, const s
                      struct arena *arena, size_t room);
 void args_add(struct args *args, struct slice item);
 void args_add_text(struct args *args, const char *text);
+/* For a text that may be gone when the script is called again. */
+void args_add_copy(struct args *args, const char *text);
 void args_add_u64(struct args *args, uint64_t number);
 /*
  * If the tiers turn out to be others by now, they are read and the script is called again with them; `done`
@@ -270,9 +273,11 @@ int args_command(const struct args *args, struct operation *operation, redis_rep
 void args_add_key(struct args *args, const struct redis_store *store, const char *name);
 
 /* tiers_cache.c */
-/* -EINVAL with a sentence, -ENOMEM. */
-int tier_cache_new(const char *text, size_t len, struct tier_cache **ret_cache, char *error,
+/* Of a configuration that is to be stored, or that was read. -EINVAL with a sentence, -ENOMEM. */
+int tier_cache_new(const char *text, struct tier_cache **ret_cache, char *error,
                    size_t error_size) MUST_CHECK;
+int tier_cache_new_stored(const char *text, size_t len, struct tier_cache **ret_cache, char *error,
+                          size_t error_size) MUST_CHECK;
 /* One more owner, who frees it too. */
 struct tier_cache *tier_cache_ref(struct tier_cache *cache);
 struct tier_cache *tier_cache_free(struct tier_cache *cache);

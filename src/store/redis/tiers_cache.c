@@ -76,20 +76,21 @@ static int build_chain(struct tier_cache *cache)
     return 0;
 }
 
-int tier_cache_new(const char *text, size_t len, struct tier_cache **ret_cache, char *error,
-                   size_t error_size)
+/* Takes ownership of `config`. */
+static int tier_cache_of(struct tier_config *config, struct tier_cache **ret_cache)
 {
     struct tier_cache *cache = calloc(1, sizeof(*cache));
     struct strbuf tiers, merchants;
     int rc;
 
-    if (!cache)
+    if (!cache) {
+        tier_config_free(config);
         return -ENOMEM;
+    }
     cache->refs = 1;
+    cache->config = config;
     arena_init(&cache->arena, TIER_CACHE_ARENA_MAX);
-    rc = tier_config_parse(text, len, &cache->config, error, error_size);
-    if (rc == 0)
-        rc = build_chain(cache);
+    rc = build_chain(cache);
     if (rc) {
         tier_cache_free(cache);
         return rc;
@@ -108,6 +109,23 @@ int tier_cache_new(const char *text, size_t len, struct tier_cache **ret_cache, 
     cache->default_tier = slice_of(cache->config->tiers[cache->config->default_tier].name);
     *ret_cache = cache;
     return 0;
+}
+
+int tier_cache_new(const char *text, struct tier_cache **ret_cache, char *error, size_t error_size)
+{
+    struct tier_config *config = NULL;
+    int rc = tier_config_parse(text, text ? strlen(text) : 0, &config, error, error_size);
+
+    return rc ? rc : tier_cache_of(config, ret_cache);
+}
+
+int tier_cache_new_stored(const char *text, size_t len, struct tier_cache **ret_cache, char *error,
+                          size_t error_size)
+{
+    struct tier_config *config = NULL;
+    int rc = tier_config_parse_stored(text, len, &config, error, error_size);
+
+    return rc ? rc : tier_cache_of(config, ret_cache);
 }
 
 struct tier_cache *tier_cache_ref(struct tier_cache *cache)
@@ -155,13 +173,18 @@ int tiers_mend(struct redis_store *store, redis_reply_fn done, void *arg)
     return redis_link_call(store->link, redis_script("tiers"), store->key, args, ARRAY_LEN(args), done, arg);
 }
 
+static void tiers_forget_bad(struct redis_store *store)
+{
+    free(store->bad_tiers);
+    store->bad_tiers = NULL;
+}
+
 void tiers_replace(struct redis_store *store, struct tier_cache *cache)
 {
     if (store->tiers != cache)
         tier_cache_free(store->tiers);
     store->tiers = cache;
-    free(store->bad_tiers);
-    store->bad_tiers = NULL;
+    tiers_forget_bad(store);
 }
 
 /* What is stored, as text and version. */
@@ -172,7 +195,7 @@ static bool tiers_are_readable(const redisReply *reply)
            reply->element[1]->len == REDIS_VERSION_LEN;
 }
 
-/* What is stored is no configuration: somebody wrote it by hand. Said once for each such text. */
+/* What is stored is no configuration: somebody wrote it by hand. Said and counted once for each such text. */
 static void tiers_refuse(struct redis_store *store, const redisReply *reply, const char *error)
 {
     /* A text with a NUL is kept, and compared, up to there. */
@@ -181,10 +204,20 @@ static void tiers_refuse(struct redis_store *store, const redisReply *reply, con
         return;
     free(store->bad_tiers);
     store->bad_tiers = strndup(reply->str, reply->len);
-    store->stats.errors++;
+    store->stats.tier_errors++;
     log_error(store->tiers ? "the stored tier configuration is not valid; the old one stays"
                            : "the stored tier configuration is not valid; calls are refused until it is",
               log_str("error", error));
+}
+
+/* Another text than the one we have: also called once for each. */
+static void tiers_accept(struct redis_store *store, struct tier_cache *cache)
+{
+    tiers_replace(store, cache);
+    if (cache->config->skipped[0])
+        log_warn("default_chain of the stored tiers names tiers that are not configured; calls do not try "
+                 "them: configure them, or take them out with PUT /api/v1/tiers",
+                 log_str("names", cache->config->skipped));
 }
 
 int tiers_take(struct redis_store *store, const redisReply *reply)
@@ -201,11 +234,13 @@ int tiers_take(struct redis_store *store, const redisReply *reply)
     text = reply->element[0];
     if (!store->tiers || strlen(store->tiers->config->text) != text->len ||
         memcmp(store->tiers->config->text, text->str, text->len) != 0)
-        rc = tier_cache_new(text->str, text->len, &cache, error, sizeof(error));
+        rc = tier_cache_new_stored(text->str, text->len, &cache, error, sizeof(error));
     if (cache)
-        tiers_replace(store, cache);
+        tiers_accept(store, cache);
     else if (rc == -EINVAL)
         tiers_refuse(store, text, error);
+    else if (rc == 0)
+        tiers_forget_bad(store);
     /* Also if the text was refused: it has been read, and the old tiers are what it leaves us. */
     if (store->tiers && (rc == 0 || rc == -EINVAL))
         tier_cache_set_version(store->tiers, reply->element[1]->str);

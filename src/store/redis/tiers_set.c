@@ -77,7 +77,7 @@ int operation_tiers_set(struct operation *operation)
     const char *text = operation->command.tiers_set.text;
     struct tier_cache *tiers = NULL;
     char error[256] = "";
-    int rc = tier_cache_new(text, strlen(text), &tiers, error, sizeof(error));
+    int rc = tier_cache_new(text, &tiers, error, sizeof(error));
 
     if (rc == -EINVAL) {
         rc = operation_invalid(operation, OUTCOME_INVALID, error);

@@ -43,7 +43,8 @@ test: ## build, then run all unit and functional tests
 asan: ## the same tests under AddressSanitizer and UBSan, in build-asan/
 	@scripts/deps build test
 	@scripts/with-tests build-asan $(SETUP) $(SANITIZE)
-	@REPLICAS_SECONDS=$${REPLICAS_SECONDS:-20} EDGE_SECONDS=$${EDGE_SECONDS:-30} CHAOS_SECONDS=$${CHAOS_SECONDS:-60} scripts/run-tests build-asan
+	@REPLICAS_SECONDS=$${REPLICAS_SECONDS:-20} EDGE_SECONDS=$${EDGE_SECONDS:-30} CHAOS_SECONDS=$${CHAOS_SECONDS:-60} \
+		MIGRATION_SECONDS=$${MIGRATION_SECONDS:-5} scripts/run-tests build-asan
 
 lint: ## formatting, static analysis, layers, banned functions, generated docs
 	@scripts/deps build test lint
@@ -88,7 +89,7 @@ bench-kube-requests: ## what three idle routers ask of an API server in a minute
 	@scripts/kube-binaries >/dev/null
 	@$(PYTHON) bench/kube_requests.py
 
-soak: ## the long campaigns: 10,000,000 simulated operations, 200 rounds of kill -9, four routers for 10 minutes, chaos for 10 minutes, 20 replaced ones, 1,000,000 streams
+soak: ## the long campaigns: 10,000,000 simulated operations, 200 rounds of kill -9, four routers for 10 minutes, over from the first implementation and back, chaos for 10 minutes, 20 replaced ones, 1,000,000 streams
 	@scripts/deps build test
 	@scripts/with-tests build $(SETUP)
 	@scripts/soak build

@@ -33,9 +33,15 @@ def run(script, server, router=None):
         cli.write_text(f'#!/bin/sh\nexec {real} {shlex.join(where)} "$@"\n', encoding="ascii")
         cli.chmod(cli.stat().st_mode | stat.S_IXUSR)
         env = {**os.environ, "PATH": f"{directory}:{os.environ['PATH']}"}
-        command = ["bash", "-euo", "pipefail", "-c", script]
         done = subprocess.run(
-            command, cwd=directory, env=env, stdin=subprocess.DEVNULL, capture_output=True, text=True, timeout=60, check=False
+            ["bash", "-euo", "pipefail", "-c", script],
+            cwd=directory,
+            env=env,
+            stdin=subprocess.DEVNULL,
+            capture_output=True,
+            text=True,
+            timeout=60,
+            check=False,
         )
     assert done.returncode == 0, f"{script}\n{done.stdout}{done.stderr}"
     return done.stdout

@@ -80,9 +80,10 @@ def listed(first, tier):
 
 
 def all_free(first):
-    return all(
-        listed(first, tier) == (dict.fromkeys(pods, 0) if tier == "basic" else pods) for tier, pods in first.home.items()
-    )
+    for tier, pods in first.home.items():
+        if listed(first, tier) != (dict.fromkeys(pods, 0) if tier == "basic" else pods):
+            return False
+    return True
 
 
 def ask(router, call_sid, merchant=""):

@@ -163,7 +163,8 @@ def test_pools_of_merchants(start_first, redis_server, speed):
         "voice:merchant:9shines:pods": set(FIVE[:2]),
     }
     assert first.redis.get("voice:pod:tier:voice-agent-0") == "merchant:9shines"
-    first.redis.hset("voice:merchant:config", "nine", '{"tier":"dedicated","pool":"9shines","fallback":["__nonexistent__"]}')
+    nine = '{"tier":"dedicated","pool":"9shines","fallback":["__nonexistent__"]}'
+    first.redis.hset("voice:merchant:config", "nine", nine)
     assert first.allocate("CA1", "nine")["source_pool"] == "merchant:9shines"
     assert first.allocate("CA2", "nine")["source_pool"] == "merchant:9shines"
     with pytest.raises(Refused):
@@ -236,7 +237,7 @@ def commands(server, work):
 
 
 def a_day(first):
-    """Every operation, with every outcome that its commands depend on. Each pool has one pod: no choice is left to chance."""
+    """Every operation, with every outcome that its commands depend on. Each pool has one pod: nothing is left to chance."""
 
     def refuse(work, *args):
         with pytest.raises(Refused):
@@ -358,7 +359,8 @@ def test_the_stored_tiers_count_and_are_read_again(start_first):
     first = start_first(tiers=NINE, refresh_s=0)
     other = start_first(refresh_s=0)
     assert other.config.merchant_pools == ["9shines"]
-    first.redis.set(first_router.TIER_CONFIG, '{"tiers":{"gold":{"target":1},"vip":{"target":1}},"default_chain":["gold"]}')
+    changed = '{"tiers":{"gold":{"target":1},"vip":{"target":1}},"default_chain":["gold"]}'
+    first.redis.set(first_router.TIER_CONFIG, changed)
     other.status()
     assert (other.config.merchant_pools, other.config.chain) == (["vip"], ["gold"])
 

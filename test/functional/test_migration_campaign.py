@@ -1,11 +1,11 @@
 """Over to ours and back again under load: 32 clients, both programs, exclusive, shared and dedicated pools.
 
-Five phases of MIGRATION_SECONDS each: the first implementation alone; a takeover, router by router, and ours alone; both,
-ours leads; both, it leads; a rollback, and the first implementation alone. Calls are in flight all the time, some of them
-through several phases, and each request goes to either program by chance.
+Five phases of MIGRATION_SECONDS each: the first implementation alone; a takeover, router by router, and ours alone;
+both, ours leads; both, it leads; a rollback, and the first implementation alone. Calls are in flight all the time, some
+of them through several phases, and each request goes to either program by chance.
 
-The stand-in's operations are single steps first (`at_once`): nothing may go wrong then. A second run lets it pause between
-its commands, as slow networks do. That alone goes wrong, so the same load on stand-ins only is the measure.
+The stand-in's operations are single steps first (`at_once`): nothing may go wrong then. A second run lets it pause
+between its commands, as slow networks do. That alone goes wrong, so the same load on stand-ins only is the measure.
 """
 
 import collections
@@ -102,7 +102,8 @@ class Campaign:
     # Routers.
 
     def start_its(self, leads=False):
-        one = FirstRouter(self.server, name=f"first-{len(self.its)}", tiers=TIERS, seed=SEED + len(self.its), **self.speed)
+        n = len(self.its)
+        one = FirstRouter(self.server, name=f"first-{n}", tiers=TIERS, seed=SEED + n, **self.speed)
         self.its.append(one)
         if leads:
             self.let_lead(one)
@@ -134,7 +135,8 @@ class Campaign:
         assert router.stop() == 0
 
     def leader(self):
-        return next((router for router in self.ours.values() if router.get("/api/v1/status").json().get("is_leader")), None)
+        status = lambda router: router.get("/api/v1/status").json()  # noqa: E731
+        return next((router for router in self.ours.values() if status(router).get("is_leader")), None)
 
     # Clients.
 
@@ -327,9 +329,8 @@ def test_over_and_back_nothing_goes_wrong_that_is_not_its_own_race(campaign, tel
     print(dict(sorted(one.history.outcomes.items())))
     assert found == []
     assert {key: n for key, n in one.history.outcomes.items() if "None" in key or "500" in key} == {}
-    programs = {phase: {program for program, what, status in served if status == 200} for phase, served in one.by_phase.items()}
     both = {"its", "ours"}
-    assert programs == {
+    assert {phase: {program for program, _, _ in served} for phase, served in one.by_phase.items()} == {
         "first alone": {"its"},
         "taken over": {"ours"},
         "both, ours leads": both,

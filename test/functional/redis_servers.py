@@ -222,4 +222,9 @@ def keyspace(client, match="*"):
         "zset": lambda key: dict(client.zrange(key, 0, -1, withscores=True)),
         "list": lambda key: client.lrange(key, 0, -1),
     }
-    return {key: readers[client.type(key)](key) for key in client.scan_iter(match, count=1000)}
+    found = {}
+    for key in client.scan_iter(match, count=1000):
+        kind = client.type(key)
+        if kind != "none":  # it is gone since
+            found[key] = readers[kind](key)
+    return found

@@ -1,0 +1,19 @@
+-- include pods
+-- include calls
+-- The lease of this call was lost: deleted by hand, or by a command of the first implementation that came late. As long as
+-- nobody else has taken the pod since, or there is room on it, the call has it again. Returns whether it has.
+local function call_restore(call_sid, pod, info, lease_ms)
+  local max = info and tier_max(info.tier) or 0
+  if pod_load(pod) >= (max > 0 and max or 1) then
+    return false
+  end
+  rc('SET', P .. 'lease:' .. pod, call_sid, 'PX', lease_ms + GRACE)
+  rc('HSET', P .. 'pod:' .. pod, 'status', 'allocated', 'allocated_call_sid', call_sid)
+  if max > 0 then
+    call_share(call_sid, pod, info.tier, now + lease_ms)
+  end
+  if info then
+    pod_place(pod, info)
+  end
+  return true
+end

@@ -173,7 +173,8 @@ static bool instruments_add_families(struct instruments *instruments, struct met
     drains = metrics_family(metrics, METRICS_COUNTER, "smart_router_drains_total", "Pods drained by request.",
                             NULL, 0, NULL, 0);
     tier_errors = metrics_family(metrics, METRICS_COUNTER, "smart_router_tier_config_errors_total",
-                                 "Tier configurations that were refused: sent here, or stored by hand.", NULL, 0, NULL, 0);
+                                 "Tier configurations that were refused: sent here, or stored by hand.", NULL,
+                                 0, NULL, 0);
     limited = metrics_family(metrics, METRICS_COUNTER, "smart_router_rate_limited_total",
                              "Requests for a pod that RATE_LIMIT refused.", NULL, 0, NULL, 0);
     if (!instruments->requests || !instruments->request_durations || !instruments->allocations ||

@@ -202,7 +202,8 @@ const struct setting config_table[] = {
     /* Tiers */
     {"TIER_CONFIG", group_tiers, SETTING_JSON, FIELD(tier_config), .fallback = "", LIMITS(0, 60 * 1024),
      .help = "The tiers of a store that is still empty; afterwards the stored ones count (PUT "
-             "/api/v1/tiers). Unset: gold exclusive 1, standard exclusive 1, basic shared 1 with 3 calls."},
+             "/api/v1/tiers). Unset: gold exclusive 1, standard exclusive 1, basic shared 1 with 3 calls. "
+             "docs/TIERS.md has the forms."},
     {"TIER_REFRESH_INTERVAL", group_tiers, SETTING_DURATION, FIELD(tier_refresh_interval_ms),
      .fallback = "30s", LIMITS(100 * MS, DAY),
      .help = "How often tiers that another router may have changed are read again."},

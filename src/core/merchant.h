@@ -14,8 +14,8 @@ enum {
 };
 
 /*
- * All strings borrowed from the arena it was parsed into. `tier` and `fallback` may name a merchant pool, too,
- * in either spelling; `pool` is a merchant id.
+ * All strings borrowed from the arena it was parsed into. `tier` and `fallback` may name a merchant pool,
+ * too, in either spelling; `pool` is a merchant id.
  */
 struct merchant_config {
     const char *tier; /* NULL: not given */

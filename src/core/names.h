@@ -46,7 +46,7 @@ bool name_is_tier(const char *text, size_t len);
 /* A tier, or "merchant:" and a merchant id. */
 bool name_is_pool(const char *text, size_t len);
 
-/* How people may call a pool: the same, or the merchant id alone. */
+/* How a merchant's configuration may call a pool: the same, or the merchant id alone. */
 bool name_is_pool_or_id(const char *text, size_t len);
 
 /* The name of a pool from its label: "pool:gold" is gold, "merchant:9shines" is itself. */

@@ -265,6 +265,8 @@ ITS_OWN = {
     "an exclusive pod with two calls",  # put back while it is being given; a lease that a late release deletes
     "a shared pod with too many calls",  # two releases of one call
     "a release of another pod or none",  # after the first of these
+    # After the second: it answers such a call with the pod that talks to another one; ours gives the call another pod.
+    "a call that lost its pod",
 }
 
 

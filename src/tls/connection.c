@@ -79,7 +79,8 @@ void tls_connection_close(struct tls_connection *connection)
 {
     if (connection->state == TLS_CLOSED)
         return;
-    connection_count_dataless(connection);
+    if (connection->state == TLS_OPEN)
+        connection_count_dataless(connection);
     if (connection->work.is_cut)
         tls_server_log_cut(connection->server, connection->peer);
     connection_place(connection, TLS_CLOSED);

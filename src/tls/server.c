@@ -50,7 +50,9 @@ static int server_count_in(struct tls_server *server, struct metrics *metrics)
         "TLS records without data that clients sent behind their handshake.", NULL, 0, NULL, 0);
     struct metrics_family *cut = metrics_family(
         metrics, METRICS_COUNTER, "smart_router_tls_cut_total",
-        "TLS connections cut because their client sent too many records without data.", NULL, 0, NULL, 0);
+        "TLS connections cut because their client sent too many records without data, or asked for another "
+        "handshake.",
+        NULL, 0, NULL, 0);
 
     if (!handshakes || !connections || !not_after || !dataless || !cut)
         return -ENOMEM;
@@ -336,9 +338,10 @@ void tls_server_log_cut(struct tls_server *server, const char *peer)
 
     metrics_add(server->cut, 1);
     if (complaint_is_due(&server->cuts, 1, uv_now(server->loop), SERVER_LOG_MS, &count))
-        log_warn("TLS connections cut: their clients sent records without data, which keeps the router busy; "
-                 "block them in front of the router if this goes on",
-                 log_str("peer", peer), log_num("connections", (int64_t)count));
+        log_warn(
+            "TLS connections cut: their clients sent records without data or asked for another handshake, "
+            "which keeps the router busy; block them in front of the router if this goes on",
+            log_str("peer", peer), log_num("connections", (int64_t)count));
 }
 
 /* At most once in a while, with how many there were since. */

@@ -61,6 +61,12 @@ static bool handshake_begin(struct tls_connection *connection)
     return true;
 }
 
+static void handshake_get_in_line(struct tls_connection *connection)
+{
+    tls_server_wait(connection->server, &connection->turn_link,
+                    connection->is_answered ? TLS_WAIT_ANSWERED : TLS_WAIT_HELLO);
+}
+
 void tls_handshake_is_ready(struct tls_connection *connection)
 {
     assert(connection->state == TLS_HANDSHAKING);
@@ -69,7 +75,7 @@ void tls_handshake_is_ready(struct tls_connection *connection)
         tls_connection_give_up(connection, HANDSHAKE_FAILED);
         return;
     }
-    tls_server_ready(connection->server, &connection->turn_link, connection->is_answered);
+    handshake_get_in_line(connection);
 }
 
 void tls_handshake_go_on(struct tls_connection *connection)
@@ -91,7 +97,7 @@ void tls_handshake_go_on(struct tls_connection *connection)
         tls_work_opened(&connection->work, SSL_has_pending(connection->ssl));
     if (!connection->work.is_cut && (error == SSL_ERROR_WANT_READ || error == SSL_ERROR_WANT_WRITE)) {
         if (error == SSL_ERROR_WANT_READ && tls_wire_has_more(connection))
-            tls_server_ready(connection->server, &connection->turn_link, connection->is_answered);
+            handshake_get_in_line(connection);
         else if (!tls_connection_wait(connection, error == SSL_ERROR_WANT_READ ? UV_READABLE : UV_WRITABLE))
             tls_connection_give_up(connection, HANDSHAKE_FAILED);
         return;

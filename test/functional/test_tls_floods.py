@@ -3,6 +3,7 @@
 The client is build/test/tls-flood. Nothing here looks at a clock: what is asserted is how many records the router has read.
 """
 
+import contextlib
 import json
 import re
 import signal
@@ -48,6 +49,20 @@ def dataless(router):
 
 def cut(router):
     return metric(router, "smart_router_tls_cut_total")
+
+
+def waits(router, reason):
+    return metric(router, f'smart_router_tls_waits_total{{reason="{reason}"}}')
+
+
+@contextlib.contextmanager
+def at_once(router):
+    """The router stands still meanwhile, and finds all at once what clients send."""
+    router.proc.send_signal(signal.SIGSTOP)
+    try:
+        yield
+    finally:
+        router.proc.send_signal(signal.SIGCONT)
 
 
 def ask(conn):
@@ -249,6 +264,81 @@ def test_records_that_were_read_ahead_are_not_forgotten(router, certificate):
     assert cut(router) == 0
 
 
+def write_in_bytes(conn, data):
+    """In records of one byte each, that go out with the next flush."""
+    for byte in data:
+        conn.tls.write(bytes([byte]))
+
+
+def test_one_connection_gets_32_records_in_a_turn(router, certificate):
+    requests = HELLO * 20
+    with tls.connect(router.tls_port, certificate.context()) as conn:
+        assert ask(conn).startswith(b"HTTP/1.1 200 ")
+        before = waits(router, "share")
+        with at_once(router):
+            write_in_bytes(conn, requests)
+            conn.flush()
+        received = b""
+        while received.count(b"HTTP/1.1 200 ") < 20:
+            received += conn.recv(65536)
+        assert waits(router, "share") - before >= len(requests) // 32 - 1
+    assert waits(router, "owing") == 0
+
+
+def test_one_connection_gets_64_kib_of_an_answer_in_a_turn(start_router, certificate):
+    router = start_router({**certificate.env, "STATIC_PODS": ",".join(f"voice-agent-{i}" for i in range(1000))})
+    with tls.connect(router.tls_port, certificate.context()) as conn:
+        conn.sendall(b"GET /api/v1/pods?limit=1000 HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n")
+        received = b""
+        while data := conn.recv(65536):
+            received += data
+    assert len(received) > 128 * 1024
+    assert waits(router, "share") > 0
+
+
+def test_a_hello_in_pieces_gets_four_of_them_in_a_turn(router, certificate):
+    with socket.create_connection(("127.0.0.1", router.tls_port), timeout=60) as sock:
+        conn = tls.TlsSocket(sock, certificate.context(), handshake=False)
+        conn.step()
+        pieces = in_pieces(conn.outgoing.read(), 16)
+        with at_once(router):
+            sock.sendall(b"".join(pieces))
+        while not conn.step():
+            conn.fill()
+        conn.flush()
+        assert ask(conn).startswith(b"HTTP/1.1 200 ")
+    assert waits(router, "hello") >= len(pieces) // 4
+    assert waits(router, "answered") == 1
+
+
+def test_who_owes_data_waits_in_a_line_of_its_own(router):
+    """Four key updates a turn, and from eight on one such connection in each turn."""
+    updates = 40
+    found = flood(router, "key-update", "--records", updates)
+    assert found["answers"] == 1
+    assert waits(router, "owing") >= updates // 4 - 3
+    assert cut(router) == 0
+
+
+def test_who_comes_when_the_time_of_a_turn_is_used_up_waits_for_the_next(router, certificate):
+    """A hundred clients ask at once, with 32 records each: a turn's time is enough for a few of them."""
+    conns = [tls.connect(router.tls_port, certificate.context()) for _ in range(100)]
+    for conn in conns:
+        assert ask(conn).startswith(b"HTTP/1.1 200 ")
+    before = waits(router, "busy")
+    with at_once(router):
+        for conn in conns:
+            write_in_bytes(conn, HELLO[:31])
+            conn.tls.write(HELLO[31:])
+            conn.flush()
+    for conn in conns:
+        assert conn.recv(65536).startswith(b"HTTP/1.1 200 ")
+    assert waits(router, "busy") - before > 0
+    assert waits(router, "owing") == 0
+    for conn in conns:
+        conn.sock.close()
+
+
 def test_many_handshakes_at_once_are_all_done(router, certificate):
     """They get in line. Nobody is forgotten there, not even behind those who have gone away or say nothing more."""
     waiting = []
@@ -289,15 +379,12 @@ def test_nobody_who_waits_for_the_router_is_given_up_for_others(start_router, ce
     while not honest.step():
         honest.fill()
     # It is the oldest now, and the router waits for what it is about to send.
-    router.proc.send_signal(signal.SIGSTOP)  # so that all the others are there at once
-    try:
+    with at_once(router):
         honest.flush()
         hello = hello_bytes(certificate)
         replayed = [socket.create_connection(("127.0.0.1", router.tls_port), timeout=60) for _ in range(200)]
         for other in replayed:
             other.sendall(hello)
-    finally:
-        router.proc.send_signal(signal.SIGCONT)
     assert ask(honest).startswith(b"HTTP/1.1 200 ")
     assert [number for number, other in enumerate(replayed) if not other.recv(1)] == []
     wait_until(

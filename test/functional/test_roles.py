@@ -8,6 +8,7 @@ import pytest
 import redis_servers
 import routes
 from conftest import DEADLINE_S, wait_until
+from edges import shifted_server  # noqa: F401
 
 ROLES = {
     "root": "admin",
@@ -314,6 +315,17 @@ def test_the_log_names_the_key_of_every_change(world):
     assert world.post("caller", "release").status_code == 400
     world.expect_logged("caller", "request refused", status=400)
     assert secret("caller") not in world.router.log()
+
+
+def test_the_log_names_the_key_whose_heartbeats_have_ended_a_call(start_locked, shifted_server):  # noqa: F811
+    """Only calls that are older than 30 s end like that."""
+    world = start_locked(REDIS_URL=shifted_server.url, HEARTBEAT_TTL="10m", **redis_servers.QUICK)
+    world.call_on(POD, "CA1")
+    shifted_server.jump(60)
+    assert world.post("gold-bot", f"pod/{POD}/heartbeat", call_sids=[]).json()["ended"] == []
+    assert world.post("bot", f"pod/{POD}/heartbeat", call_sids=[]).json()["ended"] == ["CA1"]
+    world.expect_logged("bot", "call ended: two heartbeats of its pod left it out", call_sid="CA1", pod=POD)
+    assert world.pod_of("CA1") is None
 
 
 def test_values_of_api_key_have_all_rights_and_a_name(start_locked):

@@ -329,15 +329,22 @@ const struct key *keys_at(const struct keys *keys, size_t index)
     return &keys->entries[index].key;
 }
 
+static bool equals_in_constant_time(const char *a, const char *b, size_t len)
+{
+    return secret_equals((struct slice){a, len}, (struct slice){b, len});
+}
+
 /*
  * Costs the same with one key and with a thousand. The map hashes what is given with a random key of its own
  * (SipHash) and compares bytes only where all 64 bits of the hash agree. Nobody outside can tell which
  * guesses come near that, so that the time a guess takes depends on its length alone, and not on how many of
- * its bytes are right; a guess that agrees by chance comes once in 2^64.
+ * its bytes are right; a guess that agrees by chance comes once in 2^64. And for that one the time that the
+ * comparison takes does not depend on the bytes either.
  */
 const struct key *keys_match(const struct keys *keys, struct slice given)
 {
-    const struct map_node *node = map_get(&keys->by_secret, given.data, given.len);
+    const struct map_node *node =
+        map_get_by(&keys->by_secret, given.data, given.len, equals_in_constant_time);
 
     return node ? &CONTAINER_OF(node, struct entry, by_secret)->key : NULL;
 }

@@ -60,7 +60,8 @@ const struct setting config_table[] = {
      .fallback = "0", LIMITS(0, 1000000),
      .help = "Connections open at once from one address (IPv6: one /64); more get 503. Addresses in "
              "TRUSTED_PROXIES are not counted: name your load balancer there, because all clients behind it "
-             "have its address. 0: no limit."},
+             "have its address. Streams of the gateway and TLS handshakes are not counted: GATEWAY_MAX, "
+             "GATEWAY_STREAMS_PER_CALL and docs/TLS.md have their limits. 0: no limit."},
 
     /* Store */
     {"DATA_DIR", group_store, SETTING_STRING, FIELD(data_dir), .fallback = "./data", LIMITS(1, 4000),

@@ -64,11 +64,11 @@ enum how {
 
 struct kind {
     const char *name;
+    const char *message;
+    size_t message_len;
     enum how how;
     int version;
     unsigned type;
-    const char *message;
-    size_t message_len;
     bool is_packed; /* so many messages in each record as fit */
     bool is_clear;  /* not encrypted */
     bool is_behind; /* TLS 1.2: in the client's last record of the handshake, behind its message */
@@ -82,23 +82,28 @@ struct kind {
 #define CHANGE .type = TYPE_CHANGE, .message = "\1", .message_len = 1
 
 static const struct kind kinds[] = {
-    {"key-update", KEY_UPDATES, TLS1_3_VERSION},
-    {"key-update-packed", RECORDS, TLS1_3_VERSION, KEY_UPDATE, .is_packed = true},
-    {"renegotiate", RECORDS, TLS1_2_VERSION, HELLO},
-    {"renegotiate-packed", RECORDS, TLS1_2_VERSION, HELLO, .is_packed = true},
-    {"renegotiate-behind", RECORDS, TLS1_2_VERSION, HELLO, .is_packed = true, .is_behind = true},
-    {"renegotiate-packed-1.3", RECORDS, TLS1_3_VERSION, HELLO, .is_packed = true},
-    {"empty", RECORDS, TLS1_2_VERSION, NOTHING},
-    {"empty-1.3", RECORDS, TLS1_3_VERSION, NOTHING},
-    {"alert", RECORDS, TLS1_2_VERSION, WARNING},
-    {"alert-packed", RECORDS, TLS1_2_VERSION, WARNING, .is_packed = true},
-    {"alert-1.3", RECORDS, TLS1_3_VERSION, WARNING},
-    {"alert-packed-1.3", RECORDS, TLS1_3_VERSION, WARNING, .is_packed = true},
-    {"change", RECORDS, TLS1_2_VERSION, CHANGE},
-    {"change-packed", RECORDS, TLS1_2_VERSION, CHANGE, .is_packed = true},
-    {"change-1.3", RECORDS, TLS1_3_VERSION, CHANGE, .is_clear = true},
-    {"handshake", NO_RECORDS, TLS1_3_VERSION},
-    {"spin", NO_CONNECTION, TLS1_3_VERSION},
+    {.name = "key-update", .how = KEY_UPDATES, .version = TLS1_3_VERSION},
+    {.name = "key-update-packed", .how = RECORDS, .version = TLS1_3_VERSION, KEY_UPDATE, .is_packed = true},
+    {.name = "renegotiate", .how = RECORDS, .version = TLS1_2_VERSION, HELLO},
+    {.name = "renegotiate-packed", .how = RECORDS, .version = TLS1_2_VERSION, HELLO, .is_packed = true},
+    {.name = "renegotiate-behind",
+     .how = RECORDS,
+     .version = TLS1_2_VERSION,
+     HELLO,
+     .is_packed = true,
+     .is_behind = true},
+    {.name = "renegotiate-packed-1.3", .how = RECORDS, .version = TLS1_3_VERSION, HELLO, .is_packed = true},
+    {.name = "empty", .how = RECORDS, .version = TLS1_2_VERSION, NOTHING},
+    {.name = "empty-1.3", .how = RECORDS, .version = TLS1_3_VERSION, NOTHING},
+    {.name = "alert", .how = RECORDS, .version = TLS1_2_VERSION, WARNING},
+    {.name = "alert-packed", .how = RECORDS, .version = TLS1_2_VERSION, WARNING, .is_packed = true},
+    {.name = "alert-1.3", .how = RECORDS, .version = TLS1_3_VERSION, WARNING},
+    {.name = "alert-packed-1.3", .how = RECORDS, .version = TLS1_3_VERSION, WARNING, .is_packed = true},
+    {.name = "change", .how = RECORDS, .version = TLS1_2_VERSION, CHANGE},
+    {.name = "change-packed", .how = RECORDS, .version = TLS1_2_VERSION, CHANGE, .is_packed = true},
+    {.name = "change-1.3", .how = RECORDS, .version = TLS1_3_VERSION, CHANGE, .is_clear = true},
+    {.name = "handshake", .how = NO_RECORDS, .version = TLS1_3_VERSION},
+    {.name = "spin", .how = NO_CONNECTION, .version = TLS1_3_VERSION},
 };
 static const char request[] = "GET /health HTTP/1.1\r\nHost: localhost\r\n\r\n";
 
@@ -587,7 +592,7 @@ static SSL_CTX *make_context(const struct options *options)
 static void run(const struct options *options)
 {
     SSL_CTX *context = make_context(options);
-    struct found found = {0};
+    static struct found found; /* as the client is, that points at it */
     double end_s = now_s() + (double)options->seconds;
 
     do {

@@ -73,9 +73,7 @@ bench-slow: ## 10,000 slow connections for two minutes, beside 64 clients; 10,00
 	@scripts/deps build bench
 	@$(MAKE) --no-print-directory all
 	@ninja -C build test/tls-flood
-	@$(PYTHON) bench/slow_clients.py
-	@$(PYTHON) bench/idle_clients.py
-	@$(PYTHON) bench/tls_floods.py
+	@failed=0; for part in slow_clients idle_clients tls_floods; do $(PYTHON) bench/$$part.py || failed=1; done; exit $$failed
 
 bench-kube: ## 5,000 pods of a real Kubernetes: first sync, memory, an idle minute; writes build/bench-kubernetes.json
 	@scripts/deps build test bench

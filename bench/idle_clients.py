@@ -6,7 +6,7 @@ closed comes back at once. Meanwhile 500 webhooks a second are sent, each at its
 answered (an open loop), and each on a connection of its own. How long one took is counted from when it was due.
 
 The router is pinned to one core and everybody else to the other; the idle ones are one process. Standard library only; loopback
-only; every process is stopped at the end.
+only; every process is stopped at the end. The exit status is 1 if a webhook was not answered.
 
     idle_clients.py [--connections 10000] [--rate 500] [--seconds 20] [--build build] [--json build/bench-idle.json]
 """
@@ -226,6 +226,7 @@ def main():
     found["met"] = report(found, options)
     with open(options.json or os.path.join(options.build, "bench-idle.json"), "w", encoding="ascii") as file:
         json.dump(found, file, indent=1)
+    sys.exit(0 if found["met"] else 1)
 
 
 if __name__ == "__main__":

@@ -370,6 +370,7 @@ def main():
     found["met"] = report(found, flood, options)
     with open(options.json or os.path.join(options.build, "bench-slow.json"), "w", encoding="ascii") as file:
         json.dump(found, file, indent=1)
+    sys.exit(0 if all(found["met"].values()) else 1)
 
 
 if __name__ == "__main__":

@@ -11,6 +11,7 @@
 #define AGENT_OF "agent="
 
 #define LINE_RULE "must be `name role secret`"
+#define NAME_RULE "1 to " LIMIT_TEXT(KEY_NAME_MAX) " characters of A-Z a-z 0-9 . _ -"
 
 /* Of the values of API_KEY. No line can have it, nor anything with a blank. */
 static const char reserved_name[] = "API_KEY";
@@ -105,8 +106,7 @@ static int read_name(const struct reading *reading, struct slice name, struct en
     const struct map_node *other;
 
     if (!is_name(name))
-        return reading_fail(reading,
-                            "has a name that is not allowed: 1 to 31 characters of A-Z a-z 0-9 . _ -");
+        return reading_fail(reading, "has a name that is not allowed: " NAME_RULE);
     if (slice_equals(name, reserved_name))
         return reading_fail(reading, "has the name API_KEY, which is reserved");
     other = map_get(&reading->keys->by_name, name.data, name.len);
@@ -158,7 +158,7 @@ static int read_secret(const struct reading *reading, struct slice secret)
     return 0;
 }
 
-_Static_assert(SECRET_VALUE_MAX == 1024 && KEY_NAME_MAX == 31 && KEYS_MAX == 1000, "the sentences say so");
+_Static_assert(SECRET_VALUE_MAX == 1024, "the sentence says so");
 
 /* The entry is filled in, but for what the secret says. 0 or -ENOMEM. */
 static int keys_put(struct keys *keys, struct entry *entry, struct slice secret)
@@ -215,7 +215,7 @@ static int read_lines(struct reading *reading, const char *text)
         reading->line++;
         if (line.len > 0 && line.data[0] != '#') {
             if (reading->keys->count - before == KEYS_MAX)
-                err = reading_fail(reading, "is one key too many: there may be 1000");
+                err = reading_fail(reading, "is one key too many: there may be " LIMIT_TEXT(KEYS_MAX));
             else
                 err = read_line(reading, line);
         }
@@ -329,15 +329,22 @@ const struct key *keys_at(const struct keys *keys, size_t index)
     return &keys->entries[index].key;
 }
 
+static bool equals_in_constant_time(const char *a, const char *b, size_t len)
+{
+    return secret_equals((struct slice){a, len}, (struct slice){b, len});
+}
+
 /*
  * Costs the same with one key and with a thousand. The map hashes what is given with a random key of its own
  * (SipHash) and compares bytes only where all 64 bits of the hash agree. Nobody outside can tell which
  * guesses come near that, so that the time a guess takes depends on its length alone, and not on how many of
- * its bytes are right; a guess that agrees by chance comes once in 2^64.
+ * its bytes are right; a guess that agrees by chance comes once in 2^64. And for that one the time that the
+ * comparison takes does not depend on the bytes either.
  */
 const struct key *keys_match(const struct keys *keys, struct slice given)
 {
-    const struct map_node *node = map_get(&keys->by_secret, given.data, given.len);
+    const struct map_node *node =
+        map_get_by(&keys->by_secret, given.data, given.len, equals_in_constant_time);
 
     return node ? &CONTAINER_OF(node, struct entry, by_secret)->key : NULL;
 }

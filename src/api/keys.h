@@ -9,6 +9,7 @@
 #define API_KEYS_H
 
 #include "base/base.h"
+#include "base/limits.h" /* KEYS_MAX, KEY_NAME_MAX */
 
 struct keys; /* opaque: see keys.c */
 
@@ -19,11 +20,6 @@ enum role {
     ROLE_METRICS, /* the metrics */
     ROLE_READ,    /* everything that only looks */
     ROLES,
-};
-
-enum {
-    KEYS_MAX = 1000,   /* lines of API_KEYS with a key */
-    KEY_NAME_MAX = 31, /* shorter than a good secret: one that stands in the place of a name is refused */
 };
 
 struct key {

@@ -75,12 +75,64 @@ static const char *ws_url_read_field(const char *at, enum ws_url_field *ret_fiel
     return at + 1 + len + 1;
 }
 
-static bool ws_url_parse(const char *text, struct ws_url *url, char *error, size_t error_size)
+static bool ends_with(struct slice text, struct slice end)
 {
-    const char *at = text;
-    size_t fields = 0;
+    return text.len >= end.len && memcmp(text.data + text.len - end.len, end.data, end.len) == 0;
+}
+
+/* The piece behind /ws/pod/{pod} in the path; 0: these URLs do not lead to the gateway. */
+static size_t ws_url_behind_pod(const struct ws_url *url)
+{
+    for (size_t i = 0; i + 1 < url->count; i++) {
+        const struct ws_url_piece *piece = &url->pieces[i];
+
+        if (piece->field != FIELD_TEXT)
+            continue;
+        if (memchr(piece->text.data, '?', piece->text.len) || memchr(piece->text.data, '#', piece->text.len))
+            break;
+        if (ends_with(piece->text, SLICE("/ws/pod/")) && url->pieces[i + 1].field == FIELD_POD)
+            return i + 2;
+    }
+    return 0;
+}
+
+/* Does the segment end in front of piece `at`? */
+static bool ws_url_ends_segment(const struct ws_url *url, size_t at)
+{
+    if (at == url->count || url->pieces[at].field == FIELD_FLOW_SUFFIX)
+        return true;
+    return url->pieces[at].field == FIELD_TEXT && strchr("/?#", url->pieces[at].text.data[0]);
+}
+
+/* The gateway takes the segment behind the pod for the ticket, whatever it is. */
+static bool ws_url_ticket_is_found(const struct ws_url *url)
+{
+    size_t at = ws_url_behind_pod(url);
+
+    return at == 0 || (at + 1 < url->count && url->pieces[at].field == FIELD_TEXT &&
+                       slice_equals(url->pieces[at].text, "/") && url->pieces[at + 1].field == FIELD_TICKET &&
+                       ws_url_ends_segment(url, at + 2));
+}
+
+static bool ws_url_check_tickets(const struct ws_url *url, char *error, size_t error_size)
+{
     size_t tickets = 0;
 
+    for (size_t i = 0; i < url->count; i++)
+        tickets += url->pieces[i].field == FIELD_TICKET;
+    if (tickets > 1)
+        snprintf(error, error_size, "has {ticket} twice: a ticket signs what stands behind it");
+    else if (tickets == 1 && !ws_url_ticket_is_found(url))
+        snprintf(error, error_size,
+                 "has {ticket} in a place where the gateway does not look for it: write "
+                 "/ws/pod/{pod}/{ticket}/..., or leave {ticket} out");
+    else
+        return true;
+    return false;
+}
+
+static bool ws_url_check_characters(const char *text, char *error, size_t error_size)
+{
     if (text[0] == '\0' || strlen(text) > WS_URL_TEMPLATE_MAX) {
         snprintf(error, error_size, "must have 1 to %d characters", WS_URL_TEMPLATE_MAX);
         return false;
@@ -91,6 +143,17 @@ static bool ws_url_parse(const char *text, struct ws_url *url, char *error, size
             return false;
         }
     }
+    return true;
+}
+
+/* Takes `text` apart; the pieces point into it. False with a sentence in `error`. */
+static bool ws_url_parse(const char *text, struct ws_url *url, char *error, size_t error_size)
+{
+    const char *at = text;
+    size_t fields = 0;
+
+    if (!ws_url_check_characters(text, error, error_size))
+        return false;
     while (*at) {
         struct ws_url_piece piece = {.field = FIELD_TEXT, .text = {at, strcspn(at, "{}")}};
 
@@ -108,37 +171,25 @@ static bool ws_url_parse(const char *text, struct ws_url *url, char *error, size
                 return false;
             }
         }
-        tickets += piece.field == FIELD_TICKET;
-        if (tickets > 1) {
-            snprintf(error, error_size, "has {ticket} twice: a ticket signs what stands behind it");
-            return false;
-        }
-        if (url)
-            url->pieces[url->count++] = piece;
+        url->pieces[url->count++] = piece;
     }
-    return true;
+    return ws_url_check_tickets(url, error, error_size);
 }
 
 bool api_check_template(const char *ws_url_template, char *error, size_t error_size)
 {
-    return ws_url_parse(ws_url_template, NULL, error, error_size);
-}
+    struct ws_url url = {.count = 0};
 
-static bool ends_with(struct slice text, struct slice end)
-{
-    return text.len >= end.len && memcmp(text.data + text.len - end.len, end.data, end.len) == 0;
+    return ws_url_parse(ws_url_template, &url, error, error_size);
 }
 
 static void ws_url_add_ticket(struct ws_url *url)
 {
-    size_t at = 0;
+    size_t at = ws_url_behind_pod(url);
 
     for (size_t i = 0; i < url->count; i++) {
         if (url->pieces[i].field == FIELD_TICKET)
             return;
-        if (at == 0 && i > 0 && url->pieces[i].field == FIELD_POD && url->pieces[i - 1].field == FIELD_TEXT &&
-            ends_with(url->pieces[i - 1].text, SLICE("/ws/pod/")))
-            at = i + 1;
     }
     if (at == 0)
         return; /* these URLs do not lead to the gateway */

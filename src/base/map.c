@@ -8,8 +8,11 @@ enum { MAP_BUCKETS_FIRST = 64 };
 void map_init(struct map *map)
 {
     *map = (struct map){0};
-    /* Fails only on kernels older than we support; a constant key would merely lose the flooding defence. */
-    if (getrandom(map->secret, sizeof(map->secret), GRND_NONBLOCK) != (ssize_t)sizeof(map->secret))
+    /*
+     * Waits while the machine has just booted and has no randomness yet. Fails only on kernels older than we
+     * support; a constant key would merely lose the flooding defence.
+     */
+    if (getrandom(map->secret, sizeof(map->secret), 0) != (ssize_t)sizeof(map->secret))
         map->secret[0] = (uint64_t)(uintptr_t)map;
 }
 
@@ -75,7 +78,14 @@ static uint64_t map_hash(const struct map *map, const char *key, size_t len)
     return s.v0 ^ s.v1 ^ s.v2 ^ s.v3;
 }
 
-struct map_node *map_get(const struct map *map, const char *key, size_t key_len)
+static inline bool equals_at_once(const char *a, const char *b, size_t len)
+{
+    return memcmp(a, b, len) == 0;
+}
+
+/* Inline, so that the comparison of map_get is not a call. */
+static inline struct map_node *map_find(const struct map *map, const char *key, size_t key_len,
+                                        map_equals_fn equals)
 {
     uint64_t hash;
 
@@ -83,10 +93,20 @@ struct map_node *map_get(const struct map *map, const char *key, size_t key_len)
         return NULL;
     hash = map_hash(map, key, key_len);
     for (struct map_node *node = map->buckets[hash & (map->bucket_count - 1)]; node; node = node->next) {
-        if (node->hash == hash && node->key_len == key_len && memcmp(node->key, key, key_len) == 0)
+        if (node->hash == hash && node->key_len == key_len && equals(node->key, key, key_len))
             return node;
     }
     return NULL;
+}
+
+struct map_node *map_get(const struct map *map, const char *key, size_t key_len)
+{
+    return map_find(map, key, key_len, equals_at_once);
+}
+
+struct map_node *map_get_by(const struct map *map, const char *key, size_t key_len, map_equals_fn equals)
+{
+    return map_find(map, key, key_len, equals);
 }
 
 int map_reserve(struct map *map)

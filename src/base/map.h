@@ -29,6 +29,12 @@ void map_release(struct map *map);
 
 struct map_node *map_get(const struct map *map, const char *key, size_t key_len);
 
+/* Are these `len` bytes the same? */
+typedef bool (*map_equals_fn)(const char *a, const char *b, size_t len);
+
+/* As map_get, with a comparison of the caller's: for keys that are secrets. */
+struct map_node *map_get_by(const struct map *map, const char *key, size_t key_len, map_equals_fn equals);
+
 /* Makes sure that one more map_put cannot fail. 0 or -ENOMEM. */
 int map_reserve(struct map *map) MUST_CHECK;
 

@@ -1,5 +1,7 @@
 #include "config/table.h"
 
+#include "base/limits.h"
+
 #define MS UINT64_C(1)
 #define SECOND (1000 * MS)
 #define MINUTE (60 * SECOND)
@@ -58,7 +60,8 @@ const struct setting config_table[] = {
      .fallback = "0", LIMITS(0, 1000000),
      .help = "Connections open at once from one address (IPv6: one /64); more get 503. Addresses in "
              "TRUSTED_PROXIES are not counted: name your load balancer there, because all clients behind it "
-             "have its address. 0: no limit."},
+             "have its address. Streams of the gateway and TLS handshakes are not counted: GATEWAY_MAX, "
+             "GATEWAY_STREAMS_PER_CALL and docs/TLS.md have their limits. 0: no limit."},
 
     /* Store */
     {"DATA_DIR", group_store, SETTING_STRING, FIELD(data_dir), .fallback = "./data", LIMITS(1, 4000),
@@ -159,7 +162,7 @@ const struct setting config_table[] = {
      LIMITS(1, 1024),
      .help = "The URL of a call's pod. Also `{call_sid}`, `{merchant}`, `{ticket}`; each value is "
              "percent-encoded. With GATEWAY_SECRET a template without `{ticket}` gets it after "
-             "`/ws/pod/{pod}`."},
+             "`/ws/pod/{pod}`, the only place there where the gateway finds it."},
     {"BUSY_MESSAGE", group_agents, SETTING_STRING, FIELD(busy_message),
      .fallback = "All agents are currently busy. Please try again later.", LIMITS(1, 1000),
      .help = "What Twilio and Plivo say to a caller who gets no pod."},
@@ -264,8 +267,9 @@ const struct setting config_table[] = {
      .help =
          "Keys with names and roles, best in a file (API_KEYS_FILE): one per line, `name role secret`. "
          "Roles: admin, call, agent or agent=voice-agent-*, metrics, read; SECURITY.md says what each "
-         "may do. Names have 1 to 64 of A-Z a-z 0-9 . _ - ; at most 1000 keys. Lines that begin with # do "
-         "not count."},
+         "may do. Names have 1 to " LIMIT_TEXT(KEY_NAME_MAX) " of A-Z a-z 0-9 . _ - ; at most " LIMIT_TEXT(
+             KEYS_MAX) " keys. "
+                       "Lines that begin with # do not count."},
     {"TWILIO_AUTH_TOKEN", group_security, SETTING_STRING, .is_secret = true, FIELD(twilio_auth_token),
      .fallback = "", LIMITS(0, 16 * 1025),
      .help =

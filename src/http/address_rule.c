@@ -25,6 +25,8 @@ static const struct {
 } embeddings[] = {
     {{{{0}, false}, 96}, 12},
     {{{{0x00, 0x64, 0xff, 0x9b}, false}, 96}, 12},
+    /* RFC 8215: networks cut their own prefixes out of it, usually one of 96 bits. */
+    {{{{0x00, 0x64, 0xff, 0x9b, 0x00, 0x01}, false}, 48}, 12},
     {{{{0x20, 0x02}, false}, 16}, 2},
 };
 

@@ -180,17 +180,34 @@ static struct http_connection *evict_choose(struct http_server *server)
     return connection ? connection : oldest_slow(server);
 }
 
+/* For the log. */
+static const char *evict_reason(const struct http_connection *connection)
+{
+    switch (connection->wait) {
+    case WAIT_READ:
+        return "slow to send its request";
+    case WAIT_WRITE:
+        return "does not read its answer";
+    case WAIT_LINGER:
+        return "was refused and stayed";
+    default:
+        return "idle";
+    }
+}
+
 static void evict_log(struct http_server *server, const struct http_connection *connection)
 {
     size_t count;
 
     if (!complaint_is_due(&server->evictions, 1, uv_now(server->loop), EVICT_LOG_MS, &count))
         return;
-    log_warn("too many connections: the one that has been idle longest is closed for each new one",
+    log_warn("too many connections: one is closed for each new one, first those that have been idle longest, "
+             "then those that are slow; raise MAX_CONNECTIONS if these are clients that you want",
              log_num("port", server->port), log_num("connections", (int64_t)server->connections),
              log_num("max_connections", (int64_t)server->settings.max_connections),
              log_num("closed", (int64_t)count), log_str("peer", connection->peer),
-             log_num("idle_ms", (int64_t)waited_ms(connection)));
+             log_str("reason", evict_reason(connection)),
+             log_num("waited_ms", (int64_t)waited_ms(connection)));
 }
 
 bool evict_one(struct http_server *server)

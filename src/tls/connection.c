@@ -79,7 +79,8 @@ void tls_connection_close(struct tls_connection *connection)
 {
     if (connection->state == TLS_CLOSED)
         return;
-    connection_count_dataless(connection);
+    if (connection->state == TLS_OPEN)
+        connection_count_dataless(connection);
     if (connection->work.is_cut)
         tls_server_log_cut(connection->server, connection->peer);
     connection_place(connection, TLS_CLOSED);
@@ -207,6 +208,7 @@ static int connection_move_out(struct tls_connection *connection)
         if (tls_work_turn_is_over(&connection->work)) {
             /* Once it has closed it is not polled any more. */
             connection->has_more = connection->has_more || connection->inner_is_gone;
+            tls_server_count_wait(connection->server, TLS_WAIT_SHARE);
             break;
         }
         count = recv(connection->inner_fd, scratch, SERVER_PIECE, MSG_DONTWAIT);
@@ -370,12 +372,11 @@ static int connection_move_both(struct tls_connection *connection)
  * Goes on in one of the next turns. A connection that owes records with data waits in a line of its own, of
  * which one goes on in each turn: a thousand clients that flood take no more of a turn than one.
  */
-static void connection_get_in_line(struct tls_connection *connection)
+static void connection_get_in_line(struct tls_connection *connection, enum tls_wait why)
 {
     if (tls_work_is_owing(&connection->work))
-        tls_server_owing(connection->server, &connection->turn_link);
-    else
-        tls_server_again(connection->server, &connection->turn_link);
+        why = TLS_WAIT_OWING;
+    tls_server_wait(connection->server, &connection->turn_link, why);
 }
 
 /* Moves what can be moved in this turn, and settles what is waited for next. */
@@ -390,7 +391,7 @@ static void connection_move(struct tls_connection *connection)
     }
     connection_count_dataless(connection);
     if (connection->has_more)
-        connection_get_in_line(connection);
+        connection_get_in_line(connection, TLS_WAIT_SHARE);
     is_done = connection->client_is_shut && (connection->inner_is_gone || connection->inner_is_shut);
     if (is_done || !connection_poll(connection)) {
         tls_connection_close(connection);
@@ -494,7 +495,7 @@ static void outer_ready(uv_poll_t *poll, int status, int events UNUSED)
         connection_move(connection);
         return;
     }
-    connection_get_in_line(connection);
+    connection_get_in_line(connection, TLS_WAIT_BUSY);
     if (!connection_poll(connection))
         tls_connection_close(connection);
 }

@@ -34,7 +34,7 @@ struct tls_connection {
     enum tls_state state;
     struct list link;        /* of its state */
     struct list ending_link; /* see tls_server.ending */
-    struct list turn_link;   /* see tls_server.again, owing, hellos and answered */
+    struct list turn_link;   /* see lines.h */
     uint64_t deadline_ms; /* uv_now, as all times here; of the handshake, and of what is unsent at the end */
     uint64_t moved_ms;    /* when the client last took something */
     SSL *ssl;             /* NULL until the client has sent something */

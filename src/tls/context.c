@@ -203,6 +203,9 @@ static int choose_protocol(SSL *ssl UNUSED, const unsigned char **ret_name, unsi
 static bool configure(SSL_CTX *context)
 {
     /*
+     * Of renegotiation OpenSSL hears nothing, see work.h. The option is for the case that it does: without it
+     * each such hello would cost a whole handshake.
+     *
      * A connection that ends without a word of TLS is an end all the same: what HTTP carries says by itself
      * how long it is.
      */

@@ -38,7 +38,7 @@ static void handshake_failed(struct tls_connection *connection, int error)
     const char *reason = ERR_reason_error_string(code);
 
     if (connection->work.is_cut)
-        reason = "too many records";
+        reason = connection->work.is_open ? "there is more behind it" : "too many records";
     else if (connection->is_too_long)
         reason = "the hello is too long";
     if (error == SSL_ERROR_SSL && ERR_GET_REASON(code) == SSL_R_HTTP_REQUEST)
@@ -61,6 +61,12 @@ static bool handshake_begin(struct tls_connection *connection)
     return true;
 }
 
+static void handshake_get_in_line(struct tls_connection *connection)
+{
+    tls_server_wait(connection->server, &connection->turn_link,
+                    connection->is_answered ? TLS_WAIT_ANSWERED : TLS_WAIT_HELLO);
+}
+
 void tls_handshake_is_ready(struct tls_connection *connection)
 {
     assert(connection->state == TLS_HANDSHAKING);
@@ -69,7 +75,7 @@ void tls_handshake_is_ready(struct tls_connection *connection)
         tls_connection_give_up(connection, HANDSHAKE_FAILED);
         return;
     }
-    tls_server_ready(connection->server, &connection->turn_link, connection->is_answered);
+    handshake_get_in_line(connection);
 }
 
 void tls_handshake_go_on(struct tls_connection *connection)
@@ -87,9 +93,11 @@ void tls_handshake_go_on(struct tls_connection *connection)
     tls_work_begin_turn(&connection->work);
     rc = SSL_do_handshake(connection->ssl);
     error = rc == 1 ? SSL_ERROR_NONE : SSL_get_error(connection->ssl, rc);
+    if (rc == 1)
+        tls_work_opened(&connection->work, SSL_has_pending(connection->ssl));
     if (!connection->work.is_cut && (error == SSL_ERROR_WANT_READ || error == SSL_ERROR_WANT_WRITE)) {
         if (error == SSL_ERROR_WANT_READ && tls_wire_has_more(connection))
-            tls_server_ready(connection->server, &connection->turn_link, connection->is_answered);
+            handshake_get_in_line(connection);
         else if (!tls_connection_wait(connection, error == SSL_ERROR_WANT_READ ? UV_READABLE : UV_WRITABLE))
             tls_connection_give_up(connection, HANDSHAKE_FAILED);
         return;

@@ -7,7 +7,6 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
-#include "base/clock.h"
 #include "base/log.h"
 #include "tls/connection.h"
 #include "tls/context.h"
@@ -18,10 +17,7 @@ enum {
     SERVER_BACKLOG = 1024, /* a second or two of handshakes: who waits longer gives up before its turn */
     SERVER_LINE_MAX =
         64, /* handshakes that wait for us; also how many are accepted in one turn of the loop */
-    SERVER_LINE_SHARE = 4,         /* of handshakes_max, where those are few */
-    SERVER_STEPS_MAX = 8,          /* of handshakes, in one turn of the loop */
-    SERVER_STEPS_NS = 500 * 1000,  /* no further step begins after so long; the first always does */
-    SERVER_SHARE_NS = 1000 * 1000, /* likewise, for connections in line, and for those that were polled */
+    SERVER_LINE_SHARE = 4, /* of handshakes_max, where those are few */
     SERVER_TICK_MIN_MS = 10,
     SERVER_TICK_MAX_MS = 250,
     SERVER_LOG_MS = 1000,
@@ -34,7 +30,12 @@ static int server_count_in(struct tls_server *server, struct metrics *metrics)
         [HANDSHAKE_OK] = "ok",           [HANDSHAKE_FAILED] = "failed",   [HANDSHAKE_TIMEOUT] = "timeout",
         [HANDSHAKE_CROWDED] = "crowded", [HANDSHAKE_REFUSED] = "refused",
     };
+    static const char *const waits_names[TLS_WAITS] = {
+        [TLS_WAIT_HELLO] = "hello", [TLS_WAIT_ANSWERED] = "answered", [TLS_WAIT_OWING] = "owing",
+        [TLS_WAIT_SHARE] = "share", [TLS_WAIT_BUSY] = "busy",
+    };
     static const char *const status[] = {"status"};
+    static const char *const reason[] = {"reason"};
     struct metrics_family *handshakes =
         metrics_family(metrics, METRICS_COUNTER, "smart_router_tls_handshakes_total",
                        "TLS handshakes, by how they ended.", status, 1, NULL, 0);
@@ -50,10 +51,18 @@ static int server_count_in(struct tls_server *server, struct metrics *metrics)
         "TLS records without data that clients sent behind their handshake.", NULL, 0, NULL, 0);
     struct metrics_family *cut = metrics_family(
         metrics, METRICS_COUNTER, "smart_router_tls_cut_total",
-        "TLS connections cut because their client sent too many records without data.", NULL, 0, NULL, 0);
+        "TLS connections cut because their client sent too many records without data, or asked for another "
+        "handshake.",
+        NULL, 0, NULL, 0);
+    struct metrics_family *waits =
+        metrics_family(metrics, METRICS_COUNTER, "smart_router_tls_waits_total",
+                       "Times that a TLS connection had to wait for a later turn of the event loop, by why.",
+                       reason, 1, NULL, 0);
 
-    if (!handshakes || !connections || !not_after || !dataless || !cut)
+    if (!handshakes || !connections || !not_after || !dataless || !cut || !waits)
         return -ENOMEM;
+    for (unsigned i = 0; i < TLS_WAITS; i++)
+        server->waits[i] = metrics_series(waits, &waits_names[i]);
     for (unsigned i = 0; i < HANDSHAKE_ENDS; i++)
         server->handshakes[i] = metrics_series(handshakes, &names[i]);
     server->connections = metrics_series(connections, NULL);
@@ -76,6 +85,16 @@ static size_t handshakes_max(void)
     return max_u64(min_u64(TLS_HANDSHAKES_MAX, limit.rlim_cur / SERVER_HANDSHAKES_SHARE), 1);
 }
 
+static void server_go_on(struct list *link)
+{
+    tls_connection_go_on(LIST_ENTRY(link, struct tls_connection, turn_link));
+}
+
+static void server_step(struct list *link)
+{
+    tls_handshake_go_on(LIST_ENTRY(link, struct tls_connection, turn_link));
+}
+
 int tls_server_new(uv_loop_t *loop, const struct tls_settings *settings, struct metrics *metrics,
                    struct tls_server **ret_server, struct tls_notes *ret_notes,
                    struct tls_problem *ret_problem)
@@ -94,15 +113,13 @@ int tls_server_new(uv_loop_t *loop, const struct tls_settings *settings, struct 
     server->settings = *settings;
     server->fd = -1;
     server->handshakes_max = handshakes_max();
-    server->line_max = max_u64(min_u64(SERVER_LINE_MAX, server->handshakes_max / SERVER_LINE_SHARE), 1);
     server->tick_ms = min_u64(max_u64(shortest / 8, SERVER_TICK_MIN_MS), SERVER_TICK_MAX_MS);
     list_init(&server->handshaking);
     list_init(&server->open);
     list_init(&server->ending);
-    list_init(&server->again);
-    list_init(&server->owing);
-    list_init(&server->hellos);
-    list_init(&server->answered);
+    tls_lines_init(&server->lines,
+                   max_u64(min_u64(SERVER_LINE_MAX, server->handshakes_max / SERVER_LINE_SHARE), 1),
+                   server_go_on, server_step);
     server->wire_method = tls_wire_method_new();
     err = server->wire_method ? server_count_in(server, metrics) : -ENOMEM;
     if (err == 0)
@@ -195,99 +212,17 @@ void tls_server_tick_on(struct tls_server *server)
         (void)uv_timer_start(&server->timer, server_tick, server->tick_ms, server->tick_ms);
 }
 
-static bool server_has_handshake_in_line(const struct tls_server *server)
-{
-    return !list_is_empty(&server->hellos) || !list_is_empty(&server->answered);
-}
-
-/*
- * One step, of the two lines in turns if there is somebody in both. A client gets into the second one only
- * behind the first, so half of the steps is enough for it: however many hellos wait, who has come further
- * hardly does. It is not more than half either, so nobody can keep the hellos waiting for ever.
- */
-static void server_step(struct tls_server *server)
-{
-    bool is_answered =
-        !list_is_empty(&server->answered) && (list_is_empty(&server->hellos) || !server->answered_had_step);
-    struct list *line = is_answered ? &server->answered : &server->hellos;
-
-    server->answered_had_step = is_answered;
-    tls_handshake_go_on(LIST_ENTRY(line->next, struct tls_connection, turn_link));
-}
-
-/*
- * Handshakes get a budget: so many that the processor is used, so few that those whose connections are open
- * hardly notice.
- */
-static void server_do_handshakes(struct tls_server *server)
-{
-    uint64_t begun_ns = clock_elapsed_ns();
-
-    for (unsigned i = 0; i < SERVER_STEPS_MAX && server_has_handshake_in_line(server); i++) {
-        if (i > 0 && clock_elapsed_ns() - begun_ns >= SERVER_STEPS_NS)
-            break;
-        server_step(server);
-    }
-}
-
-/* What costs most, handshakes and connections that owe, in turns if there are both. */
-static void server_do_costly(struct tls_server *server)
-{
-    bool is_owing =
-        !list_is_empty(&server->owing) && (!server_has_handshake_in_line(server) || !server->owing_had_turn);
-
-    server->owing_had_turn = is_owing;
-    if (is_owing)
-        tls_connection_go_on(LIST_ENTRY(server->owing.next, struct tls_connection, turn_link));
-    else
-        server_do_handshakes(server);
-}
-
-/* Looks at no more of it than it must. */
-static bool line_is_full(const struct tls_server *server, const struct list *line)
-{
-    size_t count = 0;
-
-    for (const struct list *link = line->next; link != line && count < server->line_max; link = link->next)
-        count++;
-    return count >= server->line_max;
-}
-
-static bool server_is_behind(const struct tls_server *server)
-{
-    return line_is_full(server, &server->hellos) || line_is_full(server, &server->answered);
-}
-
-/* One connection after the other gets its share, as long as there is time; the rest stays in front. */
-static void server_do_again(struct tls_server *server)
-{
-    const struct list *last = server->again.prev; /* who gets in line meanwhile waits for the next turn */
-    uint64_t begun_ns = clock_elapsed_ns();
-    bool is_last = list_is_empty(&server->again);
-
-    while (!is_last && !list_is_empty(&server->again)) {
-        struct list *link = server->again.next;
-
-        is_last = link == last;
-        tls_connection_go_on(LIST_ENTRY(link, struct tls_connection, turn_link));
-        if (clock_elapsed_ns() - begun_ns >= SERVER_SHARE_NS)
-            break;
-    }
-}
-
 /* Those who are in line; then the loop polls, and everybody else comes. */
 static void server_turn(uv_idle_t *idle)
 {
     struct tls_server *server = idle->data;
 
-    server_do_costly(server);
-    server_do_again(server);
-    if (server->is_accept_held && !server_is_behind(server)) {
+    tls_lines_turn(&server->lines);
+    if (server->is_accept_held && !tls_lines_are_behind(&server->lines)) {
         server->is_accept_held = false;
         server_resume_accepting(server);
     }
-    if (list_is_empty(&server->again) && list_is_empty(&server->owing) &&
-        !server_has_handshake_in_line(server))
+    if (tls_lines_are_empty(&server->lines))
         (void)uv_idle_stop(idle);
 }
 
@@ -299,34 +234,25 @@ static void server_turn_on(struct tls_server *server)
 
 bool tls_server_has_time(struct tls_server *server)
 {
-    uint64_t now_ms = uv_now(server->loop);
-    uint64_t now_ns = clock_elapsed_ns();
-
-    if (server->polled_ms != now_ms) {
-        server->polled_ms = now_ms;
-        server->polled_ns = now_ns;
-    }
-    return now_ns - server->polled_ns < SERVER_SHARE_NS;
+    return tls_lines_have_time(&server->lines, uv_now(server->loop));
 }
 
-void tls_server_again(struct tls_server *server, struct list *link)
+void tls_server_count_wait(struct tls_server *server, enum tls_wait why)
 {
-    assert(list_is_empty(link));
-    list_append(&server->again, link);
-    server_turn_on(server);
+    metrics_add(server->waits[why], 1);
 }
 
-void tls_server_owing(struct tls_server *server, struct list *link)
+void tls_server_wait(struct tls_server *server, struct list *link, enum tls_wait why)
 {
-    assert(list_is_empty(link));
-    list_append(&server->owing, link);
-    server_turn_on(server);
-}
+    struct tls_lines *lines = &server->lines;
+    struct list *const line[TLS_WAITS] = {
+        [TLS_WAIT_HELLO] = &lines->hellos, [TLS_WAIT_ANSWERED] = &lines->answered,
+        [TLS_WAIT_OWING] = &lines->owing,  [TLS_WAIT_SHARE] = &lines->again,
+        [TLS_WAIT_BUSY] = &lines->again,
+    };
 
-void tls_server_ready(struct tls_server *server, struct list *link, bool is_answered)
-{
-    assert(list_is_empty(link));
-    list_append(is_answered ? &server->answered : &server->hellos, link);
+    tls_server_count_wait(server, why);
+    tls_lines_add(line[why], link);
     server_turn_on(server);
 }
 
@@ -336,9 +262,10 @@ void tls_server_log_cut(struct tls_server *server, const char *peer)
 
     metrics_add(server->cut, 1);
     if (complaint_is_due(&server->cuts, 1, uv_now(server->loop), SERVER_LOG_MS, &count))
-        log_warn("TLS connections cut: their clients sent records without data, which keeps the router busy; "
-                 "block them in front of the router if this goes on",
-                 log_str("peer", peer), log_num("connections", (int64_t)count));
+        log_warn(
+            "TLS connections cut: their clients sent records without data or asked for another handshake, "
+            "which keeps the router busy; block them in front of the router if this goes on",
+            log_str("peer", peer), log_num("connections", (int64_t)count));
 }
 
 /* At most once in a while, with how many there were since. */
@@ -443,12 +370,12 @@ static void server_accept(uv_poll_t *poll, int status UNUSED, int events UNUSED)
 {
     struct tls_server *server = poll->data;
 
-    if (server_is_behind(server)) {
+    if (tls_lines_are_behind(&server->lines)) {
         server->is_accept_held = true; /* until a turn finds that we are not any more */
         (void)uv_poll_stop(&server->listener);
         return;
     }
-    server_accept_some(server, (unsigned)server->line_max);
+    server_accept_some(server, (unsigned)server->lines.line_max);
 }
 
 union socket_address {

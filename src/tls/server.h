@@ -8,6 +8,7 @@
 
 #include "base/complaint.h"
 #include "base/list.h"
+#include "tls/lines.h"
 #include "tls/tls.h"
 
 /* How a handshake ended. */
@@ -18,6 +19,16 @@ enum handshake_end {
     HANDSHAKE_CROWDED, /* too many others had begun one since, and it waited for its client */
     HANDSHAKE_REFUSED, /* max_connections, and nobody could make room: it was not begun */
     HANDSHAKE_ENDS,
+};
+
+/* Why a connection gets in line for a later turn of the loop. */
+enum tls_wait {
+    TLS_WAIT_HELLO,    /* its handshake could go on, and it has got nothing of us */
+    TLS_WAIT_ANSWERED, /* likewise, behind our first answer */
+    TLS_WAIT_OWING,    /* it is open and owes data: see work.h */
+    TLS_WAIT_SHARE,    /* it has used up its share of this turn */
+    TLS_WAIT_BUSY,     /* others have used up the time of this turn */
+    TLS_WAITS,
 };
 
 enum {
@@ -41,10 +52,6 @@ struct tls_server {
     bool is_accept_paused; /* there are no descriptors; the timer tries again */
     bool is_accept_held;   /* too many handshakes wait for us; a turn goes on when there are fewer */
     bool is_closing;
-    bool owing_had_turn;    /* then it is the handshakes' turn */
-    bool answered_had_step; /* then it is the hellos' turn */
-    uint64_t polled_ms;     /* uv_now of the poll whose clients are being served */
-    uint64_t polled_ns;     /* when the first of them was */
     uint64_t accept_logged_ms;
     uint64_t refusal_logged_ms;
     uint64_t refused_unlogged;
@@ -52,14 +59,10 @@ struct tls_server {
 
     struct list handshaking; /* the oldest first; all have the same limit */
     struct list open;
-    struct list ending;   /* of those that are open: the clear text has ended, and not all is sent */
-    struct list owing;    /* likewise, and they owe data: see work.h; one in each turn */
-    struct list again;    /* of those that are open: the last turn had no time for all that they want */
-    struct list hellos;   /* handshakes that could go on and have got nothing of us: a few in each turn */
-    struct list answered; /* likewise, behind our first answer */
+    struct list ending; /* of those that are open: the clear text has ended, and not all is sent */
+    struct tls_lines lines;
     size_t handshaking_count;
     size_t handshakes_max;
-    size_t line_max; /* of hellos and of answered: beyond it nobody is accepted */
     size_t open_count;
     size_t objects; /* connections and handles that must go before the server is freed */
 
@@ -67,6 +70,7 @@ struct tls_server {
     struct metrics_series *connections;
     struct metrics_series *dataless;
     struct metrics_series *cut;
+    struct metrics_series *waits[TLS_WAITS];
     struct metrics_series *not_after;
 
     void (*closed)(void *arg);
@@ -90,11 +94,9 @@ void tls_server_log_cut(struct tls_server *server, const char *peer);
 /* May those whose sockets the loop has polled still be served at once? If not they get in line. */
 bool tls_server_has_time(struct tls_server *server) MUST_CHECK;
 
-/* For tls_connection.turn_link: goes on in the next turn. The owing and the handshakes: in one of the next.
- */
-void tls_server_again(struct tls_server *server, struct list *link);
-void tls_server_owing(struct tls_server *server, struct list *link);
-void tls_server_ready(struct tls_server *server, struct list *link, bool is_answered);
+/* For tls_connection.turn_link: gets in line, and is counted. Who waits without a line is only counted. */
+void tls_server_wait(struct tls_server *server, struct list *link, enum tls_wait why);
+void tls_server_count_wait(struct tls_server *server, enum tls_wait why);
 
 /* A connection, or a handle of the server, is gone. May free the server. */
 void tls_server_lost_object(struct tls_server *server);

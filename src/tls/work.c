@@ -44,7 +44,9 @@ void tls_work_record(struct tls_work *work, unsigned type)
 {
     work_decide(work);
     work_count_record(work);
-    if (type == TLS_RECORD_DATA)
+    if (type == TLS_RECORD_HANDSHAKE && work->is_open)
+        work->is_cut = true;
+    else if (type == TLS_RECORD_DATA)
         work->is_undecided = true;
     else
         work_add_debt(work);
@@ -54,6 +56,15 @@ void tls_work_inner(struct tls_work *work, unsigned type)
 {
     if (type != TLS_RECORD_DATA)
         work_decide(work);
+}
+
+void tls_work_opened(struct tls_work *work, bool has_more)
+{
+    assert(!work->is_open);
+
+    work->is_open = true;
+    if (has_more)
+        work->is_cut = true;
 }
 
 void tls_work_received(struct tls_work *work, size_t len)

@@ -16,6 +16,14 @@
  * record without data weighs TLS_WORK_WEIGHT, and each record with data takes 1 off: whoever sends more than
  * one without data for so many with data soon waits, and who has stopped doing so soon does not.
  *
+ * Another handshake. Debt counts records, and one record can hold thousands of messages. OpenSSL answers each
+ * hello that asks for another handshake with an alert, 4,096 of them in one record, before it reads on. With
+ * TLS 1.2 the type of a record can be seen before the record is read. So a record of a handshake behind the
+ * handshake is not read at all, and the connection is cut: no honest client has anything to send there, since
+ * renegotiation is refused anyhow. The same holds for what stands behind the last message of the handshake,
+ * in the same record. With TLS 1.3 every record shows itself as data, and OpenSSL itself takes one message a
+ * record at most: a hello is an error, and so is anything behind a key update.
+ *
  * Turns. One connection gets so many records and bytes in one turn of the loop. Then the others come first.
  *
  * No I/O, no clock, no OpenSSL: the numbers of the record types are those of TLS (RFC 8446, section 5.1).
@@ -36,7 +44,10 @@ enum {
     TLS_WORK_TURN_BYTES_MAX = 64 * 1024,
 };
 
-enum { TLS_RECORD_DATA = 23 }; /* the type of application data */
+enum {
+    TLS_RECORD_HANDSHAKE = 22,
+    TLS_RECORD_DATA = 23, /* the type of application data */
+};
 
 /* Zeroed: nothing has happened yet. */
 struct tls_work {
@@ -47,7 +58,8 @@ struct tls_work {
     uint32_t turn_dataless;
     uint32_t turn_bytes;
     bool is_undecided; /* the last record may carry data: nobody has seen any yet */
-    bool is_cut;       /* the debt was too large; stays so */
+    bool is_open;      /* the handshake is done */
+    bool is_cut;       /* the debt was too large, or another handshake was asked for; stays so */
 };
 
 /*
@@ -58,6 +70,12 @@ void tls_work_record(struct tls_work *work, unsigned type);
 
 /* The record that was announced last turned out to be of this type. */
 void tls_work_inner(struct tls_work *work, unsigned type);
+
+/*
+ * The handshake is done. `has_more`: the last record holds something behind it, that OpenSSL has and has not
+ * looked at.
+ */
+void tls_work_opened(struct tls_work *work, bool has_more);
 
 /* The client has sent data, all of them of one record; or a record of ours has gone to the client. */
 void tls_work_received(struct tls_work *work, size_t len);

@@ -1,13 +1,18 @@
 """HTTP_BIND, METRICS_BIND and TLS_BIND: at which address each port listens."""
 
+import json
+import os
 import pathlib
 import socket
+import subprocess
 
 import pytest
+import redis_servers
 import tls
-from conftest import DEADLINE_S
+from conftest import BINARY, DEADLINE_S, wait_until
 
 HEALTH = b"GET /health HTTP/1.0\r\n\r\n"
+ROOT = pathlib.Path(__file__).resolve().parents[2]
 NOT_HERE = "192.0.2.1"  # of a block that no machine has
 
 
@@ -34,6 +39,46 @@ def test_unset_all_addresses_are_listened_at(start_router, tmp_path):
     assert addresses(router) == {"http": "all", "https": "all", "metrics": "all"}
     for address in ("127.0.0.1", "127.0.0.2") + (("::1",) if has_ipv6() else ()):
         assert [is_open(address, port) for port in (router.port, router.tls_port, router.metrics_port)] == [True] * 3
+
+
+@pytest.fixture
+def run_local(tmp_path):
+    """run_local(**env) -> what `make run` starts, once it listens: its addresses and its ports, by name."""
+    started = []
+
+    def run(**env):
+        log = tmp_path / "log"
+        clean = {name: os.environ[name] for name in ("PATH", "ASAN_OPTIONS", "UBSAN_OPTIONS") if name in os.environ}
+        clean |= {"BUILD_DIR": str(BINARY.parent), "DATA_DIR": str(tmp_path / "data"), "LOG_FORMAT": "json", "METRICS_PORT": "0"}
+        clean |= {"HTTP_PORT": str(redis_servers.free_port()), **env}
+        with open(log, "wb") as file:
+            started.append(subprocess.Popen([ROOT / "scripts/run-local"], env=clean, stdin=subprocess.DEVNULL, stdout=file, stderr=file))
+
+        def listening():
+            lines = [json.loads(line) for line in log.read_text().splitlines() if line.startswith("{")]
+            return [line for line in lines if line["msg"] == "listening"]
+
+        wait_until(lambda: len(listening()) == 2 or started[-1].poll() is not None, "it listens")
+        assert started[-1].poll() is None, log.read_text()
+        return {line["name"]: (line["address"], line["port"]) for line in listening()}
+
+    yield run
+    for process in started:
+        process.terminate()
+        process.wait(DEADLINE_S)
+
+
+def test_make_run_is_for_this_machine_alone(run_local):
+    """It has no key."""
+    found = run_local()
+    assert sorted(found) == ["http", "metrics"]
+    for address, port in found.values():
+        assert address == "127.0.0.1"
+        assert is_open("127.0.0.1", port) and not is_open("127.0.0.2", port)
+
+
+def test_make_run_listens_where_it_is_told_to(run_local):
+    assert {address for address, _ in run_local(HTTP_BIND="").values()} == {"all"}
 
 
 def test_one_address_for_all(start_router, tmp_path):

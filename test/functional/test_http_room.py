@@ -49,7 +49,8 @@ def test_each_new_one_is_let_in_however_many_are_idle(make_server):
     stats = ask(clients[39], "/stats").json()
     assert (stats["connections"], stats["evicted"], stats["refused"]) == (4, 36, 0)
     errors = server.stop()
-    assert errors.count("too many connections: the one that has been idle longest is closed for each new one") == 1
+    assert errors.count("too many connections: one is closed for each new one") == 1
+    assert errors.count('"reason":"idle"') == 1
     assert "more are refused" not in errors
 
 
@@ -157,6 +158,7 @@ def test_who_does_not_read_its_answer_makes_room_when_nobody_is_idle(make_server
     with pytest.raises(BlockingIOError):
         quiet.sock.recv(1)
     close_all([quiet, stuck, *readers, *newcomers])
+    assert '"reason":"does not read its answer"' in server.stop()
 
 
 def test_who_reads_its_answer_bit_by_bit_is_not_cut_off(make_server):
@@ -185,6 +187,7 @@ def test_who_is_slow_to_send_its_request_makes_room_when_nobody_is_idle(make_ser
     assert slow[0].is_closed()
     slow[1].send(start)
     close_all(slow)
+    assert '"reason":"slow to send its request"' in server.stop()
 
 
 PIECES = {

@@ -246,6 +246,36 @@ def test_one_client_gets_so_many_connections_and_no_more(start_router):
         sock.close()
 
 
+def test_one_client_gets_so_many_connections_over_tls_and_in_clear_text_together(start_router, tmp_path):
+    certificate = tls.Certificate(tmp_path / "certificate")
+    router = start_router({**certificate.env, "MAX_CONNECTIONS_PER_CLIENT": "5"})
+    router.client.close()
+
+    def connect(address, data):
+        sock = socket.create_connection(("127.0.0.1", router.tls_port), timeout=DEADLINE_S, source_address=(address, 0))
+        conn = tls.TlsSocket(sock, certificate.context())
+        conn.sendall(data)
+        return conn
+
+    def ask(address, path):
+        with connect(address, f"GET {path} HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n".encode()) as conn:
+            return answer_of(conn)
+
+    # Handshakes that go no further are not counted.
+    handshakes = [socket.create_connection(("127.0.0.1", router.tls_port), timeout=DEADLINE_S, source_address=("127.0.0.2", 0)) for _ in range(10)]
+    held = [connect("127.0.0.2", HEALTH) for _ in range(3)] + [connect_from(router, "127.0.0.2", HEALTH) for _ in range(2)]
+    assert [answer_of(sock)[0] for sock in held] == [200] * 5
+    status, text = ask("127.0.0.2", "/api/v1/status")
+    assert (status, "too many connections" in text) == (503, True)
+    assert ask_from(router, "127.0.0.2", "/api/v1/status")[0] == 503
+    assert ask("127.0.0.2", "/health")[0] == 200
+    assert ask("127.0.0.4", "/api/v1/status")[0] == 200  # another client
+    held.pop(0).close()
+    wait_until(lambda: ask("127.0.0.2", "/api/v1/status")[0] == 200, "there is room again")
+    for sock in held + handshakes:
+        sock.close()
+
+
 def test_without_a_limit_one_client_may_have_them_all(start_router):
     router = start_router()
     held = [connect_from(router, "127.0.0.2", HEALTH) for _ in range(300)]

@@ -152,7 +152,10 @@ def test_http_1_1_is_agreed_upon_and_http_2_alone_is_refused(start, certificate)
 def test_old_ciphers_and_renegotiation_are_refused(start):
     router = start()
     assert "Cipher is (NONE)" in s_client(router, "-tls1_2", "-cipher", "AES128-SHA:ECDHE-ECDSA-AES128-SHA")
-    assert "no renegotiation" in s_client(router, "-tls1_2", given=b"R\n")
+    told = s_client(router, "-tls1_2", given=b"R\n")
+    assert "RENEGOTIATING" in told
+    wait_until(lambda: "smart_router_tls_cut_total 1" in router.get("/metrics").text, "the connection is cut")
+    assert 'smart_router_tls_handshakes_total{status="ok"} 1' in router.get("/metrics").text
 
 
 @pytest.mark.parametrize("version", [ssl.TLSVersion.TLSv1_2, ssl.TLSVersion.TLSv1_3])

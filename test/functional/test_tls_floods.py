@@ -3,10 +3,12 @@
 The client is build/test/tls-flood. Nothing here looks at a clock: what is asserted is how many records the router has read.
 """
 
+import contextlib
 import json
 import re
 import signal
 import socket
+import ssl
 import struct
 import subprocess
 
@@ -49,6 +51,20 @@ def cut(router):
     return metric(router, "smart_router_tls_cut_total")
 
 
+def waits(router, reason):
+    return metric(router, f'smart_router_tls_waits_total{{reason="{reason}"}}')
+
+
+@contextlib.contextmanager
+def at_once(router):
+    """The router stands still meanwhile, and finds all at once what clients send."""
+    router.proc.send_signal(signal.SIGSTOP)
+    try:
+        yield
+    finally:
+        router.proc.send_signal(signal.SIGCONT)
+
+
 def ask(conn):
     conn.sendall(HELLO)
     return conn.recv(65536)
@@ -58,11 +74,10 @@ def cut_lines(router):
     return [line for line in router.log_lines() if line["msg"].startswith(CUT)]
 
 
-@pytest.mark.parametrize("kind", ["key-update", "renegotiate"])
-def test_a_flood_of_records_without_data_is_cut_at_the_limit(router, certificate, kind):
+def test_a_flood_of_records_without_data_is_cut_at_the_limit(router, certificate):
     with tls.connect(router.tls_port, certificate.context()) as good:
         assert ask(good).startswith(b"HTTP/1.1 200 ")
-        found = flood(router, kind, "--records", 20_000)
+        found = flood(router, "key-update", "--records", 20_000)
         assert found["cut"] == 1 and found["answers"] == 0
         wait_until(lambda: cut(router) == 1, "the connection is counted as cut")
         # The handshake has used up a few.
@@ -72,12 +87,64 @@ def test_a_flood_of_records_without_data_is_cut_at_the_limit(router, certificate
     assert cut_lines(router)[0]["peer"] == "127.0.0.1"
 
 
-@pytest.mark.parametrize("kind", ["empty", "alert"])
-def test_empty_records_and_warnings_are_cut_no_later(router, kind):
-    """OpenSSL has limits of its own for these, which are lower."""
-    assert flood(router, kind, "--records", 5000)["answers"] == 0
+@pytest.mark.parametrize("kind", ["renegotiate", "renegotiate-packed", "renegotiate-behind"])
+def test_who_asks_for_another_handshake_is_cut_before_the_router_reads_it(router, certificate, kind):
+    """One record holds up to 4,096 such hellos, each of which OpenSSL would answer with an alert before it reads on."""
+    with tls.connect(router.tls_port, certificate.context()) as good:
+        assert ask(good).startswith(b"HTTP/1.1 200 ")
+        found = flood(router, kind, "--records", 55, "--data-every", 1)
+        assert found["cut"] == 1 and found["answers"] == 0
+        assert found["alerts"] == 0
+        wait_until(lambda: cut(router) == 1, "the connection is counted as cut")
+        assert dataless(router) == 0
+        assert ask(good).startswith(b"HTTP/1.1 200 ")
+    assert len(cut_lines(router)) == 1
+
+
+@pytest.mark.parametrize(
+    ("kind", "most"),
+    [
+        ("empty", 32),
+        ("empty-1.3", 32),
+        ("alert", 5),
+        ("alert-1.3", 5),
+        # One record with many messages: none of them is answered, and no second record is read.
+        ("alert-packed", 1),
+        ("alert-packed-1.3", 1),
+        ("key-update-packed", 1),
+        ("renegotiate-packed-1.3", 1),
+        ("change", 1),
+        ("change-packed", 1),
+        ("change-1.3", 1),
+    ],
+)
+def test_other_records_without_data_are_cut_no_later(router, kind, most):
+    """OpenSSL has limits of its own for these, which are lower. It says goodbye with one alert, which may get lost."""
+    found = flood(router, kind, "--records", 5000)
+    assert found["answers"] == 0 and found["alerts"] <= 1
     wait_until(lambda: metric(router, "smart_router_tls_connections") == 0, "the connection is closed")
-    assert 0 < dataless(router) <= LIMIT
+    assert 0 < dataless(router) <= most
+
+
+def only(certificate, version):
+    context = certificate.context()
+    context.minimum_version = context.maximum_version = version
+    return context
+
+
+@pytest.mark.parametrize("version", [ssl.TLSVersion.TLSv1_2, ssl.TLSVersion.TLSv1_3])
+def test_honest_clients_are_not_cut_whether_their_session_is_new_or_not(router, certificate, version):
+    context = only(certificate, version)
+    session = None
+    for number in range(4):
+        with socket.create_connection(("127.0.0.1", router.tls_port), timeout=60) as sock:
+            with context.wrap_socket(sock, server_hostname="localhost", session=session) as conn:
+                assert conn.session_reused == (number > 0)
+                for _ in range(20):
+                    assert ask(conn).startswith(b"HTTP/1.1 200 ")
+                session = conn.session
+    assert cut(router) == 0
+    assert metric(router, 'smart_router_tls_handshakes_total{status="ok"}') == 4
 
 
 def test_a_client_that_changes_its_keys_now_and_then_is_never_cut(router):
@@ -147,6 +214,42 @@ def test_a_hello_in_many_small_records_is_cut_and_in_some_it_is_answered(router,
     assert cut(router) == 1
 
 
+def packed_behind(hello, message):
+    """The one record of a handshake, filled up with so many more messages as fit."""
+    body = hello[5:] + message * ((16384 - len(hello)) // len(message))
+    return hello[:3] + struct.pack(">H", len(body)) + body
+
+
+@pytest.mark.parametrize("version", [ssl.TLSVersion.TLSv1_2, ssl.TLSVersion.TLSv1_3])
+@pytest.mark.parametrize("message", [b"\x01\0\0\0", b"\0\0\0\0", b"\x18\0\0\x01\0"], ids=["hello", "request", "key-update"])
+def test_more_messages_than_a_handshake_has_are_answered_with_one_alert(router, certificate, version, message):
+    with socket.create_connection(("127.0.0.1", router.tls_port), timeout=60) as sock:
+        conn = tls.TlsSocket(sock, only(certificate, version), handshake=False)
+        conn.step()
+        sock.sendall(packed_behind(conn.outgoing.read(), message))
+        types = [record[0] for record in records(read_to_the_end(sock))]
+    assert types.count(21) <= 1
+    assert len(types) <= 10  # the router's half of a handshake, in records
+    wait_until(lambda: metric(router, 'smart_router_tls_handshakes_total{status="failed"}') == 1, "it has failed")
+
+
+def records(received):
+    while received:
+        (length,) = struct.unpack(">H", received[3:5])
+        yield received[: 5 + length]
+        received = received[5 + length :]
+
+
+def test_records_that_announce_encryption_again_and_again_are_cut(router, certificate):
+    """With TLS 1.3 they mean nothing, and may come at any time in the handshake."""
+    with socket.create_connection(("127.0.0.1", router.tls_port), timeout=60) as sock:
+        conn = tls.TlsSocket(sock, only(certificate, ssl.TLSVersion.TLSv1_3), handshake=False)
+        conn.step()
+        sock.sendall(conn.outgoing.read() + b"\x14\x03\x03\0\x01\x01" * 1000)
+        read_to_the_end(sock)
+    wait_until(lambda: metric(router, 'smart_router_tls_handshakes_total{status="failed"}') == 1, "it has failed")
+
+
 def test_records_that_were_read_ahead_are_not_forgotten(router, certificate):
     """Ten requests in records of one byte come in one go: more than one turn of the loop reads, and no poll tells of the rest."""
     with tls.connect(router.tls_port, certificate.context()) as conn:
@@ -159,6 +262,81 @@ def test_records_that_were_read_ahead_are_not_forgotten(router, certificate):
             received += data
     assert received.count(b"HTTP/1.1 200 ") == 11
     assert cut(router) == 0
+
+
+def write_in_bytes(conn, data):
+    """In records of one byte each, that go out with the next flush."""
+    for byte in data:
+        conn.tls.write(bytes([byte]))
+
+
+def test_one_connection_gets_32_records_in_a_turn(router, certificate):
+    requests = HELLO * 20
+    with tls.connect(router.tls_port, certificate.context()) as conn:
+        assert ask(conn).startswith(b"HTTP/1.1 200 ")
+        before = waits(router, "share")
+        with at_once(router):
+            write_in_bytes(conn, requests)
+            conn.flush()
+        received = b""
+        while received.count(b"HTTP/1.1 200 ") < 20:
+            received += conn.recv(65536)
+        assert waits(router, "share") - before >= len(requests) // 32 - 1
+    assert waits(router, "owing") == 0
+
+
+def test_one_connection_gets_64_kib_of_an_answer_in_a_turn(start_router, certificate):
+    router = start_router({**certificate.env, "STATIC_PODS": ",".join(f"voice-agent-{i}" for i in range(1000))})
+    with tls.connect(router.tls_port, certificate.context()) as conn:
+        conn.sendall(b"GET /api/v1/pods?limit=1000 HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n")
+        received = b""
+        while data := conn.recv(65536):
+            received += data
+    assert len(received) > 128 * 1024
+    assert waits(router, "share") > 0
+
+
+def test_a_hello_in_pieces_gets_four_of_them_in_a_turn(router, certificate):
+    with socket.create_connection(("127.0.0.1", router.tls_port), timeout=60) as sock:
+        conn = tls.TlsSocket(sock, certificate.context(), handshake=False)
+        conn.step()
+        pieces = in_pieces(conn.outgoing.read(), 16)
+        with at_once(router):
+            sock.sendall(b"".join(pieces))
+        while not conn.step():
+            conn.fill()
+        conn.flush()
+        assert ask(conn).startswith(b"HTTP/1.1 200 ")
+    assert waits(router, "hello") >= len(pieces) // 4
+    assert waits(router, "answered") == 1
+
+
+def test_who_owes_data_waits_in_a_line_of_its_own(router):
+    """Four key updates a turn, and from eight on one such connection in each turn."""
+    updates = 40
+    found = flood(router, "key-update", "--records", updates)
+    assert found["answers"] == 1
+    assert waits(router, "owing") >= updates // 4 - 3
+    assert cut(router) == 0
+
+
+def test_who_comes_when_the_time_of_a_turn_is_used_up_waits_for_the_next(router, certificate):
+    """A hundred clients ask at once, with 32 records each: a turn's time is enough for a few of them."""
+    conns = [tls.connect(router.tls_port, certificate.context()) for _ in range(100)]
+    for conn in conns:
+        assert ask(conn).startswith(b"HTTP/1.1 200 ")
+    before = waits(router, "busy")
+    with at_once(router):
+        for conn in conns:
+            write_in_bytes(conn, HELLO[:31])
+            conn.tls.write(HELLO[31:])
+            conn.flush()
+    for conn in conns:
+        assert conn.recv(65536).startswith(b"HTTP/1.1 200 ")
+    assert waits(router, "busy") - before > 0
+    assert waits(router, "owing") == 0
+    for conn in conns:
+        conn.sock.close()
 
 
 def test_many_handshakes_at_once_are_all_done(router, certificate):
@@ -201,15 +379,12 @@ def test_nobody_who_waits_for_the_router_is_given_up_for_others(start_router, ce
     while not honest.step():
         honest.fill()
     # It is the oldest now, and the router waits for what it is about to send.
-    router.proc.send_signal(signal.SIGSTOP)  # so that all the others are there at once
-    try:
+    with at_once(router):
         honest.flush()
         hello = hello_bytes(certificate)
         replayed = [socket.create_connection(("127.0.0.1", router.tls_port), timeout=60) for _ in range(200)]
         for other in replayed:
             other.sendall(hello)
-    finally:
-        router.proc.send_signal(signal.SIGCONT)
     assert ask(honest).startswith(b"HTTP/1.1 200 ")
     assert [number for number, other in enumerate(replayed) if not other.recv(1)] == []
     wait_until(

@@ -2,7 +2,8 @@
  * fuzz_tls_work.c - what a TLS client causes without sending data is bounded, whatever comes in which order.
  *
  * An input is a sequence of events, one byte each, as OpenSSL may report them: headers of records of any
- * type, the type that was inside, data in and out, turns of the loop; also such as no OpenSSL would report.
+ * type, the type that was inside, the end of the handshake, data in and out, turns of the loop; also such as
+ * no OpenSSL would report.
  * The target keeps its own books, which count what got through and do not know how the module counts. Then
  * the same input is taken for an honest client: as many records with data as without, in any order that never
  * owes more than a burst. That one is never cut.
@@ -28,6 +29,7 @@ struct books {
     uint64_t turn_bytes;
     uint64_t turn_began_at; /* records without data so far */
     bool is_undecided;
+    bool is_refused; /* it asked for another handshake */
 };
 
 static void book_dataless(struct books *books, const struct tls_work *work)
@@ -53,6 +55,10 @@ static void do_record(struct tls_work *work, struct books *books, unsigned type)
     tls_work_record(work, type);
     books->turn_records++;
     books->is_undecided = type == TLS_RECORD_DATA;
+    if (type == TLS_RECORD_HANDSHAKE && work->is_open) {
+        assert(work->is_cut);
+        books->is_refused = true;
+    }
     /* Cut here: the empty one before it had got through, this one did not. */
     if (was_undecided && !was_cut) {
         books->dataless += work->is_cut;
@@ -70,6 +76,23 @@ static void do_inner(struct tls_work *work, struct books *books, unsigned type)
         return;
     books->is_undecided = false;
     book_dataless(books, work);
+}
+
+static void do_turn(struct tls_work *work, struct books *books)
+{
+    tls_work_begin_turn(work);
+    books->turn_records = 0;
+    books->turn_bytes = 0;
+    books->turn_began_at = work->dataless;
+}
+
+static void do_opened(struct tls_work *work, struct books *books, bool has_more)
+{
+    if (work->is_open)
+        return;
+    tls_work_opened(work, has_more);
+    assert(work->is_open && (work->is_cut || !has_more));
+    books->is_refused = books->is_refused || has_more;
 }
 
 static void do_event(struct tls_work *work, struct books *books, uint8_t event)
@@ -105,10 +128,10 @@ static void do_event(struct tls_work *work, struct books *books, uint8_t event)
         book_data(books, (size_t)1 << type);
         break;
     default:
-        tls_work_begin_turn(work);
-        books->turn_records = 0;
-        books->turn_bytes = 0;
-        books->turn_began_at = work->dataless;
+        if (type >= 30)
+            do_opened(work, books, type == 31);
+        else
+            do_turn(work, books);
         break;
     }
 }
@@ -118,12 +141,14 @@ static void check(const struct tls_work *work, const struct tls_work *before, co
     assert(work->debt <= TLS_WORK_DEBT_MAX && work->debt <= work->dataless);
     assert(work->dataless >= before->dataless);
     assert(work->is_cut || !before->is_cut);
+    assert(work->is_open || !before->is_open);
     /* An empty record is known to be one when the next one comes, so one more may get through. */
     assert(books->dataless_row <= TLS_WORK_DEBT_MAX + 1);
     assert(books->dataless <= TLS_WORK_DEBT_MAX + 1 + books->with_data);
     assert(work->dataless <= books->dataless && books->dataless <= work->dataless + 1);
-    /* Who is cut did owe as much. */
-    assert(!work->is_cut || work->dataless >= TLS_WORK_DEBT_MAX);
+    /* Who is cut did owe as much, or wanted another handshake. */
+    assert(!work->is_cut || work->dataless >= TLS_WORK_DEBT_MAX || books->is_refused);
+    assert(work->is_cut || !books->is_refused);
     assert(work->weight <= TLS_WORK_WEIGHT_MAX && work->debt <= work->weight);
     assert(work->weight <= TLS_WORK_WEIGHT * work->dataless);
     assert(tls_work_is_owing(work) ==
@@ -143,7 +168,7 @@ static void honest_dataless(struct tls_work *work, uint8_t event)
     }
     tls_work_record(work, TLS_RECORD_DATA);
     if (event % 3 == 1)
-        tls_work_inner(work, 22);
+        tls_work_inner(work, TLS_RECORD_HANDSHAKE);
 }
 
 static void honest_data(struct tls_work *work, uint8_t event)
@@ -164,7 +189,8 @@ static void check_honest(struct input input)
     unsigned owed = 0;
 
     for (unsigned i = 0; i < HANDSHAKE_RECORDS; i++)
-        tls_work_record(&work, 22);
+        tls_work_record(&work, TLS_RECORD_HANDSHAKE);
+    tls_work_opened(&work, false);
     while (input.size > 0) {
         uint8_t event = input_byte(&input);
 

@@ -87,6 +87,38 @@ static void empty_records__are_known_by_what_follows_and_are_cut_one_later(void 
     }
 }
 
+static void renegotiation__is_cut_before_its_first_record_is_read(void **state UNUSED)
+{
+    struct tls_work work = {0};
+
+    for (unsigned i = 0; i < 5; i++)
+        tls_work_record(&work, HANDSHAKE);
+    tls_work_opened(&work, false);
+    assert_false(work.is_cut);
+    send_data(&work, 100);
+    renegotiate(&work);
+    assert_true(work.is_cut);
+    assert_int_equal(work.dataless, 5);
+}
+
+/* They show themselves as data. */
+static void key_updates__are_no_renegotiation(void **state UNUSED)
+{
+    struct tls_work work = {0};
+
+    tls_work_opened(&work, false);
+    assert_int_equal(passed(&work, update_keys, 1000), TLS_WORK_DEBT_MAX);
+}
+
+static void handshake__with_something_behind_it_is_cut(void **state UNUSED)
+{
+    struct tls_work work = {0};
+
+    renegotiate(&work);
+    tls_work_opened(&work, true);
+    assert_true(work.is_cut);
+}
+
 static void cut__is_for_good(void **state UNUSED)
 {
     struct tls_work work = {0};
@@ -241,6 +273,9 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(flood__is_cut_at_the_limit),
         cmocka_unit_test(empty_records__are_known_by_what_follows_and_are_cut_one_later),
+        cmocka_unit_test(renegotiation__is_cut_before_its_first_record_is_read),
+        cmocka_unit_test(key_updates__are_no_renegotiation),
+        cmocka_unit_test(handshake__with_something_behind_it_is_cut),
         cmocka_unit_test(cut__is_for_good),
         cmocka_unit_test(honest_client__with_data_between_is_never_cut),
         cmocka_unit_test(client_that_only_listens__may_change_keys_as_data_goes_out),

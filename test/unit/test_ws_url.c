@@ -54,8 +54,8 @@ static void write__ticket_is_written_once_where_the_template_says(void **state U
 {
     assert_url_with(true, "{base}/ws/pod/{pod}/{ticket}/x", "ws://h", &ordinary,
                     "ws://h/ws/pod/voice-agent-0/T1/x");
-    assert_url_with(true, "{base}/x/{ticket}/ws/pod/{pod}", "ws://h", &ordinary,
-                    "ws://h/x/T1/ws/pod/voice-agent-0");
+    /* Not to the gateway: whoever gets it knows what it is. */
+    assert_url_with(true, "{base}/x/{ticket}/{pod}", "ws://h", &ordinary, "ws://h/x/T1/voice-agent-0");
 }
 
 static void write__url_that_does_not_lead_to_the_gateway_gets_no_ticket(void **state UNUSED)
@@ -171,6 +171,32 @@ static void check__refuses_what_cannot_be_filled_in(void **state UNUSED)
     assert_refused(long_template, "1 to 1024");
 }
 
+static void check__refuses_a_ticket_where_the_gateway_does_not_look(void **state UNUSED)
+{
+    static const char *const bad[] = {
+        "{base}/ws/pod/{pod}/x/{ticket}/y", "{base}/ws/pod/{pod}/{call_sid}/{ticket}",
+        "{base}/ws/pod/{pod}{ticket}",      "{base}/ws/pod/{pod}/x{ticket}",
+        "{base}/ws/pod/{pod}/{ticket}x",    "{base}/ws/pod/{pod}/{ticket}{call_sid}",
+        "{base}/ws/pod/{pod}?t={ticket}",   "{base}/x/{ticket}/ws/pod/{pod}",
+        "{base}/ws/pod/{pod}x/{ticket}",
+    };
+    static const char *const good[] = {
+        "{base}/ws/pod/{pod}/{ticket}",
+        "{base}/voice/ws/pod/{pod}/{ticket}/x",
+        "{base}/ws/pod/{pod}/{ticket}{flow_suffix}",
+        "{base}/ws/pod/{pod}/{ticket}?call={call_sid}",
+        /* Elsewhere a ticket may stand anywhere. */
+        "{base}/agents/{pod}/x/{ticket}/y",
+        "{base}/x?ticket={ticket}&to=/ws/pod/{pod}",
+    };
+    char error[256];
+
+    for (size_t i = 0; i < ARRAY_LEN(bad); i++)
+        assert_refused(bad[i], "{ticket} in a place where the gateway does not look for it");
+    for (size_t i = 0; i < ARRAY_LEN(good); i++)
+        assert_true(api_check_template(good[i], error, sizeof(error)));
+}
+
 static void check__refuses_too_many_placeholders(void **state UNUSED)
 {
     char text[(WS_URL_FIELDS_MAX + 1) * 5 + 1];
@@ -204,6 +230,7 @@ int main(void)
         cmocka_unit_test(write__same_placeholder_may_come_twice),
         cmocka_unit_test(path__is_what_stands_behind_the_ticket),
         cmocka_unit_test(check__refuses_what_cannot_be_filled_in),
+        cmocka_unit_test(check__refuses_a_ticket_where_the_gateway_does_not_look),
         cmocka_unit_test(check__refuses_too_many_placeholders),
         cmocka_unit_test(check__takes_the_default),
     };

@@ -9,6 +9,7 @@
 -- include deadline
 local key = P .. 'leader:fence'
 rc('SET', P .. 'leader:ours', ARGV[5], 'PX', ARGV[6]) -- see leader.lua
+rc('SET', P .. 'leader:known', ARGV[5])
 rc('DEL', P .. 'leader:other')
 local stored = redis.pcall('GET', key)
 -- One that was made by hand is no number to compare.

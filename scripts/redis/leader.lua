@@ -7,13 +7,14 @@
 -- whoever led so far knows best what was in it. 'give' lets it go if it is one's own, so that the next one need not
 -- wait. 'see' tells of a leader by a Lease of Kubernetes, ARGV[4], that is not the router that asks.
 --
--- Whoever leads and is one of ours says so in {prefix}leader:ours. Where that is not there, a leader is another program, such
--- as the first implementation, and {prefix}leader:other tells all scripts (lib/other.lua).
+-- Whoever leads and is one of ours says so in {prefix}leader:ours, and {prefix}leader:known keeps its name. Where the first is
+-- not there, a leader of another name is another program, such as the first implementation, and {prefix}leader:other tells all
+-- scripts (lib/other.lua). A leader of ours that cannot reach Redis for a while is none.
 -- include base
 -- include deadline
 local key, fence_key = ARGV[1] .. 'leader', ARGV[1] .. 'leader:fence'
 local function see(leader)
-  if redis.call('EXISTS', P .. 'leader:ours') == 0 then
+  if redis.call('EXISTS', P .. 'leader:ours') == 0 and redis.pcall('GET', P .. 'leader:known') ~= leader then
     redis.call('SET', P .. 'leader:other', leader, 'PX', ARGV[5])
   end
 end
@@ -42,6 +43,7 @@ if holder and holder ~= ARGV[4] then
 end
 redis.call('SET', key, ARGV[4], 'PX', ARGV[5])
 redis.call('SET', P .. 'leader:ours', ARGV[4], 'PX', ARGV[5])
+redis.call('SET', P .. 'leader:known', ARGV[4])
 redis.call('DEL', P .. 'leader:other')
 if not fence then
   fence = redis.call('TIME')[1]

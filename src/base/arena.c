@@ -1,3 +1,6 @@
+/*
+ * arena.c - a list of chunks; each allocation takes the next bytes of the newest chunk.
+ */
 #include "base/arena.h"
 
 #include <stdlib.h>

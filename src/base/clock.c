@@ -1,3 +1,6 @@
+/*
+ * clock.c - reads the system's clocks, and formats times as RFC 3339 text.
+ */
 #include "base/clock.h"
 
 #include <time.h>

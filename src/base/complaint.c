@@ -1,3 +1,6 @@
+/*
+ * complaint.c - counts an event that repeats, and decides when the next log line about it is due.
+ */
 #include "base/complaint.h"
 
 bool complaint_is_due(struct complaint *complaint, size_t count, uint64_t now_ms, uint64_t every_ms,

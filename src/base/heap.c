@@ -1,3 +1,6 @@
+/*
+ * heap.c - a binary heap of nodes, as an array of pointers that grows.
+ */
 #include "base/heap.h"
 
 #include <stdlib.h>

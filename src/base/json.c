@@ -1,3 +1,6 @@
+/*
+ * json.c - the JSON writer, and cJSON's parser with its memory taken from an arena.
+ */
 #include "base/json.h"
 
 #include <stdlib.h>

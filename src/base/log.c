@@ -1,3 +1,6 @@
+/*
+ * log.c - formats log lines, gathers them in a buffer, and writes the buffer without blocking.
+ */
 #include "base/log.h"
 
 #include <fcntl.h>

@@ -1,3 +1,9 @@
+/*
+ * log_limit.c - limits log lines that clients can cause without a key, and shortens the texts in
+ * them.
+ *
+ * Tickets in such texts are hidden, because anyone who has one can connect to its call.
+ */
 #include "base/log_limit.h"
 
 #include <stdio.h>

@@ -1,3 +1,6 @@
+/*
+ * map.c - a hash table with SipHash-1-3 and chained buckets.
+ */
 #include "base/map.h"
 
 #include <stdlib.h>

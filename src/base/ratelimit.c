@@ -1,3 +1,6 @@
+/*
+ * ratelimit.c - counts events in an interval, and decides whether one more is allowed.
+ */
 #include "base/ratelimit.h"
 
 bool ratelimit_passes(struct ratelimit *limit, size_t burst, uint64_t interval_ms, uint64_t now_ms)

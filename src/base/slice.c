@@ -1,3 +1,6 @@
+/*
+ * slice.c - trims slices, and takes entries from comma-separated lists.
+ */
 #include "base/slice.h"
 
 static bool is_blank(char c)

@@ -1,3 +1,6 @@
+/*
+ * strbuf.c - a text buffer that grows by doubling up to its limit, on the heap or in an arena.
+ */
 #include "base/strbuf.h"
 
 #include <stdarg.h>

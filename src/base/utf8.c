@@ -1,3 +1,6 @@
+/*
+ * utf8.c - checks that bytes are well-formed UTF-8.
+ */
 #include "base/utf8.h"
 
 size_t utf8_length(const char *at, size_t left)

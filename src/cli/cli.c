@@ -1,3 +1,6 @@
+/*
+ * cli.c - parses the command line, and prints the help, the version and errors in arguments.
+ */
 #include "cli/cli.h"
 
 #include <stdio.h>

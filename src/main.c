@@ -1,3 +1,7 @@
+/*
+ * main.c - the entry point: parses the arguments, loads and checks the settings, and runs the
+ * command.
+ */
 #include <fcntl.h>
 #include <stdio.h>
 #include <stdlib.h>

@@ -1,3 +1,7 @@
+/*
+ * config.c - loads all settings from the environment and files, checks those that depend on each
+ * other, and collects errors.
+ */
 #include "config/config_internal.h"
 
 #include <limits.h>

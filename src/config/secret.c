@@ -1,3 +1,6 @@
+/*
+ * secret.c - reads a secret from the file that a NAME_FILE variable names.
+ */
 #include "config/config_internal.h"
 
 #include <fcntl.h>

@@ -1,3 +1,7 @@
+/*
+ * show.c - prints the settings in force (check-config), and the reference of all settings
+ * (docs/CONFIG.md).
+ */
 #include "config/config_internal.h"
 #include "config/value.h"
 

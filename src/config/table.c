@@ -1,3 +1,6 @@
+/*
+ * table.c - the table of all settings: name, type, default, limits and help.
+ */
 #include "config/table.h"
 
 #include "base/limits.h"

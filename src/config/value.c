@@ -1,3 +1,7 @@
+/*
+ * value.c - parses and validates the text of one setting by its type, and describes the allowed
+ * values.
+ */
 #include "config/value.h"
 
 #include <ctype.h>

@@ -1,3 +1,9 @@
+/*
+ * allocate.c - the commands allocate, release, undo, hold and leave, and the search for a pod of a
+ * new call.
+ *
+ * core/move.c uses the same search and the same record of a refusal.
+ */
 #include <stdio.h>
 
 #include "core/state.h"

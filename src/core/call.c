@@ -1,3 +1,9 @@
+/*
+ * call.c - the life of one call: make, find, renew, adopt, move, end; also arrays of names for
+ * results.
+ *
+ * Every change of a call is reported as a record here.
+ */
 #include <stdlib.h>
 
 #include "core/state.h"

@@ -1,3 +1,7 @@
+/*
+ * check.c - verifies all invariants of the state (core_check). Tests and the simulator run it
+ * after each step.
+ */
 #include <stdio.h>
 
 #include "core/state.h"

@@ -1,3 +1,6 @@
+/*
+ * command.c - the names of commands, and of the ways in which a call was ended on purpose.
+ */
 #include "core/command.h"
 
 const char *command_name(enum command_type type)

@@ -1,3 +1,7 @@
+/*
+ * core.c - makes and frees a core, dispatches commands, and carries out the commands that set
+ * tiers and merchants.
+ */
 #include "core/core.h"
 
 #include <stdlib.h>

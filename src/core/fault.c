@@ -1,3 +1,6 @@
+/*
+ * fault.c - finds what is not valid in a command, before it is executed.
+ */
 #include "core/command.h"
 
 static bool sids_are_valid(const char *const *call_sids, size_t count)

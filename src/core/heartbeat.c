@@ -1,3 +1,7 @@
+/*
+ * heartbeat.c - the commands renew, heartbeat and present: signs of life of calls, pods and
+ * routers.
+ */
 #include "core/state.h"
 
 /* One call of a renewal: which list of the answer it belongs to; NULL with *ret_rc if there is no memory. */

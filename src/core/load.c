@@ -1,3 +1,9 @@
+/*
+ * load.c - records in and out: applies the records of a log to a core, and dumps a core as
+ * records.
+ *
+ * A record that does not fit the state is refused with -EBADMSG.
+ */
 #include "core/state.h"
 
 static int apply_tiers(struct core *core, const struct record *record)

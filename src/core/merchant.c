@@ -1,3 +1,6 @@
+/*
+ * merchant.c - parses a merchant's configuration, and resolves it to a chain of pools.
+ */
 #include "core/merchant.h"
 
 #include <stdio.h>

@@ -1,3 +1,6 @@
+/*
+ * move.c - the command move_call: puts a pod aside and moves one of its calls to another pod.
+ */
 #include "core/state.h"
 
 /* Puts the pod aside; a drain that lasts longer already is not cut short. */

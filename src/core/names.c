@@ -1,3 +1,7 @@
+/*
+ * names.c - validates names: calls, merchants, tiers, pools, pods, providers, addresses,
+ * incarnations.
+ */
 #include "core/names.h"
 
 enum {

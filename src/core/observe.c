@@ -1,3 +1,7 @@
+/*
+ * observe.c - the commands by which pods come, change and go: pod_seen, pod_gone, sync, drain,
+ * undrain.
+ */
 #include <stdio.h>
 
 #include "core/state.h"

@@ -1,3 +1,6 @@
+/*
+ * overs.c - a bounded list of calls that were ended on purpose, with a map to look them up.
+ */
 #include "core/overs.h"
 
 #include <stdlib.h>

@@ -1,3 +1,6 @@
+/*
+ * pod.c - the life of one pod: make, find, place, move, remove; pod_place alone changes its state.
+ */
 #include <stdlib.h>
 
 #include "core/state.h"

@@ -1,3 +1,7 @@
+/*
+ * pool.c - the pools: least loaded pod, pool for a new pod, and the change to a new tier
+ * configuration.
+ */
 #include <stdio.h>
 #include <stdlib.h>
 

@@ -1,3 +1,7 @@
+/*
+ * query.c - the commands that only read: status, pods, pod, calls, call, merchants, merchant,
+ * tiers.
+ */
 #include <stdio.h>
 #include <stdlib.h>
 

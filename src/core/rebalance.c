@@ -1,3 +1,10 @@
+/*
+ * rebalance.c - the command rebalance: moves idle pods from pools above their target to pools
+ * below theirs.
+ *
+ * Pools that were removed from the configuration give first. The Redis store has the same rules in
+ * store/redis/rebalance.c.
+ */
 #include "core/state.h"
 
 /* One run of rebalancing: which tier is to be filled next, and how much may still be moved. */

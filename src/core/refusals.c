@@ -1,3 +1,6 @@
+/*
+ * refusals.c - a ring of the last refusals, with a map to look them up by call.
+ */
 #include "core/refusals.h"
 
 #include <stdio.h>

@@ -1,3 +1,7 @@
+/*
+ * sweep.c - the command sweep: ends calls whose lease ran out, and looks at pods whose time has
+ * come.
+ */
 #include "core/state.h"
 
 /* Ends the calls whose lease has run out. */

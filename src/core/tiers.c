@@ -1,3 +1,7 @@
+/*
+ * tiers.c - parses, validates and writes the tier configuration, and derives its chain and its
+ * fill order.
+ */
 #include "core/tiers.h"
 
 #include <stdio.h>

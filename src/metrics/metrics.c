@@ -1,3 +1,6 @@
+/*
+ * metrics.c - families and series of metrics, and the Prometheus text of all of them.
+ */
 #include "metrics/metrics.h"
 
 #include <math.h>

@@ -1,3 +1,6 @@
+/*
+ * process.c - reads memory, CPU time, descriptors and start time of this process from /proc.
+ */
 #include "metrics/process.h"
 
 #include <dirent.h>

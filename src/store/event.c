@@ -1,3 +1,6 @@
+/*
+ * event.c - the names of events, and their text: written as one line of JSON, and read back.
+ */
 #include "store/event.h"
 
 #include "base/clock.h"

@@ -1,3 +1,7 @@
+/*
+ * feed.c - the queue of events: gathers them, sends them to the other routers, and hands received
+ * ones to the listener.
+ */
 #include "store/feed.h"
 
 #include <stdio.h>

@@ -1,3 +1,7 @@
+/*
+ * store.c - the functions of store.h: each calls the embedded or the Redis store, through the
+ * event feed if there is one.
+ */
 #include "store/store.h"
 
 #include <sys/random.h>

@@ -1,3 +1,7 @@
+/*
+ * batch.c - the buffer of records of one turn, and the pool of commands that wait for their
+ * answer.
+ */
 #include "store/embedded/batch.h"
 
 #include <stdlib.h>

@@ -1,3 +1,6 @@
+/*
+ * bound.c - computes the upper limit of log bytes for each command.
+ */
 #include "store/embedded/bound.h"
 
 #include "core/tiers.h"

@@ -1,3 +1,7 @@
+/*
+ * closing.c - closes the embedded store: waits for writes and snapshots, writes the last mark,
+ * frees everything.
+ */
 #include <stdlib.h>
 
 #include "store/embedded/embedded_internal.h"

@@ -1,3 +1,9 @@
+/*
+ * commit.c - writes batches to the log and syncs them, and handles full and failing disks.
+ *
+ * Writes run on the loop or, with LOG_FSYNC=always, on the thread pool. A failed log is repaired
+ * by compaction.c.
+ */
 #include <stdio.h>
 
 #include "base/clock.h"

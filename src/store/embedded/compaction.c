@@ -1,3 +1,9 @@
+/*
+ * compaction.c - replaces old log segments by a snapshot, and repairs a failed log with one.
+ *
+ * Both run on the thread pool. A regular snapshot is rebuilt from the files; a repair writes the
+ * state in memory.
+ */
 #include <fcntl.h>
 #include <malloc.h>
 #include <stdio.h>

@@ -1,3 +1,6 @@
+/*
+ * crc32c.c - computes CRC-32C by table, or with SSE 4.2 where the processor has it.
+ */
 #include "store/embedded/crc32c.h"
 
 #ifdef __x86_64__

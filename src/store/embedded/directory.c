@@ -1,3 +1,6 @@
+/*
+ * directory.c - locks the data directory, and opens, lists and removes its files.
+ */
 #include "store/embedded/directory.h"
 
 #include <dirent.h>

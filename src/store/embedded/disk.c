@@ -1,3 +1,7 @@
+/*
+ * disk.c - the real system calls behind the table of disk.h, and a write that is repeated until it
+ * is complete.
+ */
 #include "store/embedded/disk.h"
 
 #include <fcntl.h>

@@ -1,3 +1,9 @@
+/*
+ * embedded.c - executes commands on core, gathers their records, and answers them after the
+ * commit.
+ *
+ * Opening and closing are in opening.c and closing.c.
+ */
 #include "store/embedded/embedded.h"
 
 #include "base/clock.h"

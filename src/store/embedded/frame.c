@@ -1,3 +1,6 @@
+/*
+ * frame.c - encodes and decodes frames and file headers, and judges what a crash left of a frame.
+ */
 #include "store/embedded/frame.h"
 
 #include <endian.h>

@@ -1,3 +1,7 @@
+/*
+ * loader.c - rebuilds the state from snapshot and segments, and decides whether a bad place is a
+ * torn tail or damage.
+ */
 #include "store/embedded/loader.h"
 
 #include <fcntl.h>

@@ -1,3 +1,7 @@
+/*
+ * opening.c - opens the embedded store: loads the files, makes or reopens the segment, and stores
+ * the first tiers.
+ */
 #include <fcntl.h>
 #include <signal.h>
 #include <stdio.h>

@@ -1,3 +1,6 @@
+/*
+ * reader.c - reads frames and headers from a file through a buffer, and tells the end from damage.
+ */
 #include "store/embedded/reader.h"
 
 #include <fcntl.h>

@@ -1,3 +1,6 @@
+/*
+ * record_codec.c - encodes and decodes records by a description of each type's members.
+ */
 #include "store/embedded/record_codec.h"
 
 enum {

@@ -1,3 +1,6 @@
+/*
+ * segment.c - creates, reserves, writes and trims one segment file.
+ */
 #include "store/embedded/segment.h"
 
 #include <fcntl.h>

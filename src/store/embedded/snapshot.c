@@ -1,3 +1,6 @@
+/*
+ * snapshot.c - writes a core as a snapshot file, or into memory to be written later.
+ */
 #include "store/embedded/snapshot.h"
 
 #include <fcntl.h>

@@ -1,3 +1,6 @@
+/*
+ * torn.c - copies the torn tail of the log to a file of its own before it is cut off.
+ */
 #include "store/embedded/torn.h"
 
 #include <fcntl.h>

@@ -1,3 +1,7 @@
+/*
+ * adapter.c - connects hiredis' read and write events to libuv, and delays writes until the end of
+ * the turn.
+ */
 #include "store/redis/adapter.h"
 
 #include <stdlib.h>

@@ -1,3 +1,6 @@
+/*
+ * answer.c - reads values, calls and pod records from a script's answer.
+ */
 #include "store/redis/answer.h"
 
 #include <stdio.h>

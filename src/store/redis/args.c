@@ -1,3 +1,9 @@
+/*
+ * args.c - builds the arguments of a script, sends them, and sends them again if the tiers have
+ * changed.
+ *
+ * It also takes the leader's fence number for commands that only a leader may send.
+ */
 #include <stdio.h>
 
 #include "store/redis/redis_internal.h"

@@ -1,3 +1,7 @@
+/*
+ * bulk.c - the steps that bulk commands share: scan all pods, place them, walk a script page by
+ * page.
+ */
 #include <stdlib.h>
 
 #include "store/redis/answer.h"

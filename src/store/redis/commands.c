@@ -1,3 +1,9 @@
+/*
+ * commands.c - the arguments and the answer of each command that changes one call or one pod.
+ *
+ * Renewals and heartbeats of many calls go in batches. Queries are in queries.c and merchants.c,
+ * bulk commands in files of their own.
+ */
 #include <stdio.h>
 #include <stdlib.h>
 

@@ -1,3 +1,6 @@
+/*
+ * events.c - publishes events to a Redis channel, and receives them through a second link.
+ */
 #include "store/feed.h"
 #include "store/redis/redis_internal.h"
 

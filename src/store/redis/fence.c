@@ -1,3 +1,7 @@
+/*
+ * fence.c - claims the leader's fence number in Redis after a write of the Lease, and notes other
+ * holders.
+ */
 #include "store/redis/fence.h"
 
 #include <stdio.h>

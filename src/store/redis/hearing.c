@@ -1,12 +1,13 @@
+/*
+ * hearing.c - notices gaps in which this router had no connection to Redis or did not run.
+ *
+ * Pods and calls that were silent in such a gap must not end because of it. After a gap, and
+ * before its first sweep, a router has it noted in Redis that for HEARTBEAT_TTL no pod counts as
+ * silent and no lease as run out.
+ */
 #include "base/clock.h"
 #include "base/log.h"
 #include "store/redis/redis_internal.h"
-
-/*
- * Could everybody be heard all the time? Not while there was no connection to Redis, nor while this process
- * did not run. Who was silent then is not to blame: after that, and before it sweeps for the first time, a
- * router has it noted in Redis that for HEARTBEAT_TTL nobody is taken for silent, and no lease for run out.
- */
 
 enum {
     HEARING_LOOK_MS = 500,

@@ -1,3 +1,6 @@
+/*
+ * leader.c - takes, renews and gives back the leader's lock in Redis, on a timer.
+ */
 #include "store/redis/leader.h"
 
 #include <stdio.h>

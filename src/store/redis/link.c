@@ -1,3 +1,8 @@
+/*
+ * link.c - makes and closes a link, runs its turn, and encodes the requests of its callers.
+ *
+ * Connecting is in session.c, the life of a request in request.c.
+ */
 #include "store/redis/link.h"
 
 #include <stdio.h>

@@ -1,3 +1,7 @@
+/*
+ * merchants.c - the commands for merchants: set, remove, show, list; and the command that shows
+ * the tiers.
+ */
 #include <stdlib.h>
 
 #include "store/redis/answer.h"

@@ -1,3 +1,6 @@
+/*
+ * queries.c - the commands that read status, pods and calls, page by page.
+ */
 #include <stdio.h>
 #include <stdlib.h>
 

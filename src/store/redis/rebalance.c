@@ -1,13 +1,14 @@
+/*
+ * rebalance.c - the command rebalance: plans moves from all pods, and has a script move those that
+ * are still idle.
+ *
+ * The rules are those of core/rebalance.c. The pods are read only if one tier is below its target
+ * and another one can give pods.
+ */
 #include <stdlib.h>
 
 #include "store/redis/answer.h"
 #include "store/redis/redis_internal.h"
-
-/*
- * REBALANCE: which pods go where is decided here, from a picture of all pods, by the rule of core; the
- * scripts then move those that are still idle. Without a tier that wants pods and one that can give some,
- * nobody looks.
- */
 
 struct plan_pod {
     const char *name;

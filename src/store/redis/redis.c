@@ -1,3 +1,10 @@
+/*
+ * redis.c - opens and closes the Redis store, and carries each operation from the command to its
+ * answer.
+ *
+ * It retries operations whose tiers were out of date, waits for replicas, and reports calls that
+ * ended.
+ */
 #include "store/redis/redis.h"
 
 #include <stdio.h>

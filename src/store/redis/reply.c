@@ -1,3 +1,7 @@
+/*
+ * reply.c - interprets Redis' replies: error codes, times, cluster nodes; and compares and prints
+ * server addresses.
+ */
 #include "store/redis/reply.h"
 
 #include <stdio.h>

@@ -1,3 +1,7 @@
+/*
+ * request.c - one request of a link: sends it, loads missing scripts, follows MOVED, and fails it
+ * when it is late.
+ */
 #include <stdio.h>
 #include <stdlib.h>
 

@@ -1,3 +1,6 @@
+/*
+ * resp.c - measures and writes commands in Redis' protocol.
+ */
 #include "store/redis/resp.h"
 
 static size_t digits_of(size_t number)

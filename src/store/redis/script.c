@@ -1,3 +1,6 @@
+/*
+ * script.c - finds an embedded script by its name.
+ */
 #include "store/redis/script.h"
 
 #include <stdlib.h>

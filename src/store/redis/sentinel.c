@@ -1,3 +1,6 @@
+/*
+ * sentinel.c - asks the sentinels one by one for the master's address.
+ */
 #include "store/redis/sentinel.h"
 
 #include <stdarg.h>

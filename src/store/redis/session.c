@@ -1,3 +1,7 @@
+/*
+ * session.c - the state machine of a link: connects, greets, ticks, fails, rests, and changes
+ * servers.
+ */
 #include <stdio.h>
 #include <stdlib.h>
 

@@ -1,3 +1,6 @@
+/*
+ * subscribe.c - a link that subscribes to a channel, and checks that the subscription is alive.
+ */
 #include "store/redis/link_internal.h"
 
 #include "base/log.h"

@@ -1,14 +1,15 @@
+/*
+ * sweep.c - the command sweep, as a chain of scripts.
+ *
+ * In order: note a gap in which pods could not be heard; end calls whose lease ran out; look at
+ * pods whose time may have come; settle pods in doubt, if need be after a walk through all calls;
+ * check the places of the next thousand pods, and the records of the next thousand calls.
+ */
 #include <stdio.h>
 #include <stdlib.h>
 
 #include "store/redis/answer.h"
 #include "store/redis/redis_internal.h"
-
-/*
- * SWEEP: whether everybody could be heard; the calls whose lease has run out; the pods whose time may have
- * come; those that are in doubt, if need be after a look through all calls; the next thousand pods, whether
- * they are where they belong; and the next thousand calls, whether they still have a record.
- */
 
 static int sweep_calls(struct operation *operation);
 static int sweep_pods(struct operation *operation);

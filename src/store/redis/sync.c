@@ -1,14 +1,16 @@
+/*
+ * sync.c - the command sync, as a chain of scripts.
+ *
+ * In order: import pods and calls that only the first implementation knows, if that may have led
+ * until now; send the observations; remove the pods of this source that were not among them and
+ * are not kept; remove calls without a record; put every pod where it belongs, which repairs edits
+ * by hand. The functions stand in the opposite order.
+ */
 #include <stdlib.h>
 
 #include "base/map.h"
 #include "store/redis/answer.h"
 #include "store/redis/redis_internal.h"
-
-/*
- * SYNC: pods and calls that only the first implementation knows of, if that may have led until now; the
- * observations; then whoever of this source was not among them, and was not to be kept; calls whose record is
- * gone; at last every pod is put where it belongs, which repairs what was edited by hand.
- */
 
 /* The names that were observed, to be looked up while all pods go by. */
 struct sync_plan {

@@ -1,3 +1,7 @@
+/*
+ * targets.c - the list of servers that a link may connect to, from the settings and from the
+ * cluster.
+ */
 #include "store/redis/link_internal.h"
 
 #include "store/redis/reply.h"

@@ -1,3 +1,7 @@
+/*
+ * tiers_cache.c - keeps the stored tiers in the form that scripts take, and loads them again when
+ * they change.
+ */
 #include <stdio.h>
 #include <stdlib.h>
 

@@ -1,9 +1,11 @@
-#include "store/redis/redis_internal.h"
-
 /*
- * TIERS_SET: stores the text, forgets the lists that mean something else now, puts every pod where it
- * belongs, and rebalances at once: an idle pod must not stay in a pool that no chain reaches any more.
+ * tiers_set.c - the command tiers_set: stores the text, removes outdated lists, places every pod,
+ * and rebalances.
+ *
+ * It rebalances at once, because an idle pod must not stay in a pool that no chain reaches any
+ * more.
  */
+#include "store/redis/redis_internal.h"
 
 static int add_name(struct operation *operation, struct slice name, struct slice record UNUSED)
 {

@@ -1,11 +1,13 @@
+/*
+ * turn.c - sends all allocations of one turn of the loop in one script, and all releases in
+ * another.
+ *
+ * A script costs Redis much before it begins. Each command has its own answer, and an error of one
+ * is not an error of another.
+ */
 #include <stdlib.h>
 
 #include "store/redis/redis_internal.h"
-
-/*
- * Allocations and releases of one turn of the loop go to Redis in one script, which spares it much of what a
- * script costs before it begins. Each has an answer of its own, and an error of one is not that of another.
- */
 
 struct batch {
     struct redis_store *store;

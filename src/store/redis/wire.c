@@ -1,3 +1,6 @@
+/*
+ * wire.c - opens one connection, sends commands on it, and matches replies with them in order.
+ */
 #include "store/redis/wire.h"
 
 #include <netdb.h>

@@ -1,3 +1,6 @@
+/*
+ * address.c - parses, compares and formats IP addresses and blocks; splits host:port.
+ */
 #include "http/address.h"
 
 #include <arpa/inet.h>

@@ -1,3 +1,7 @@
+/*
+ * address_rule.c - the kinds of IP addresses, and the rule which of them a self-registered pod may
+ * have.
+ */
 #include "http/address_rule.h"
 
 #include "base/slice.h"

@@ -1,3 +1,6 @@
+/*
+ * clients.c - counts connections for each client address, and refuses those above the limit.
+ */
 #include "http/clients.h"
 
 #include <stdlib.h>

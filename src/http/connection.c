@@ -1,3 +1,8 @@
+/*
+ * connection.c - reads requests from one client's socket, dispatches them, and sends the answers.
+ *
+ * It also has the buffer of the connection, its time limits, and the ways to close it.
+ */
 #include "http/connection.h"
 
 #include <stdio.h>

@@ -1,3 +1,7 @@
+/*
+ * evict.c - chooses the connection to close when a new one needs its place, or when large buffers
+ * use too much memory.
+ */
 #include "http/evict.h"
 
 #include <linux/sockios.h>

@@ -1,3 +1,6 @@
+/*
+ * form.c - parses forms and queries, and percent-encodes text.
+ */
 #include "http/form.h"
 
 static int hex_value(char c)

@@ -1,3 +1,6 @@
+/*
+ * forwarded.c - reads X-Forwarded-For, -Proto and -Host of requests that trusted proxies sent.
+ */
 #include "http/forwarded.h"
 
 #include "http/request.h"

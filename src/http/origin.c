@@ -1,3 +1,7 @@
+/*
+ * origin.c - the list of headers by which proxies name a client, and the test whether a request
+ * came from this machine.
+ */
 #include "http/origin.h"
 
 #include "http/address_rule.h"

@@ -1,3 +1,6 @@
+/*
+ * request.c - the pool of requests, and the functions by which handlers read a request.
+ */
 #include "http/request.h"
 
 #include <poll.h>

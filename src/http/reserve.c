@@ -1,3 +1,6 @@
+/*
+ * reserve.c - admits a few connections above the limit, so that vital paths are still answered.
+ */
 #include "http/reserve.h"
 
 #include <sys/resource.h>

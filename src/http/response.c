@@ -1,3 +1,8 @@
+/*
+ * response.c - writes an answer in one piece: status line, headers, body, and errors as JSON.
+ *
+ * Answers in several pieces are in stream.c.
+ */
 #include "base/json.h"
 #include "base/log.h"
 #include "http/evict.h"

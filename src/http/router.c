@@ -1,3 +1,6 @@
+/*
+ * router.c - adds routes, matches a path with them, and decodes the path's parameters.
+ */
 #include "http/router.h"
 
 #include <stdlib.h>

@@ -1,3 +1,7 @@
+/*
+ * server.c - listens and accepts, runs the timers of all connections, and drains and closes the
+ * server.
+ */
 #include "http/server.h"
 
 #include <signal.h>

@@ -1,3 +1,9 @@
+/*
+ * admin.c - the routes for merchants, tiers and the status of all tiers.
+ *
+ * Configurations are checked and kept by the store; this file only checks that the body is text of
+ * an allowed size.
+ */
 #include "api/api_internal.h"
 #include "api/params.h"
 #include "base/clock.h"

@@ -1,3 +1,9 @@
+/*
+ * allocate.c - POST /api/v1/allocate, and the parts of an allocation that webhooks share with it.
+ *
+ * The shared parts (allocation_*) read the parameters, give the command to the store, log and
+ * count the result, and write the WebSocket URL.
+ */
 #include "api/allocation.h"
 #include "base/clock.h"
 #include "base/log.h"

@@ -1,3 +1,7 @@
+/*
+ * api.c - builds the API from its settings, adds its routes to a server, and logs and counts
+ * finished requests.
+ */
 #include "api/api.h"
 
 #include <stdio.h>

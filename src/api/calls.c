@@ -1,3 +1,8 @@
+/*
+ * calls.c - the routes that release, renew, list and show calls.
+ *
+ * Status callbacks of providers use the same functions to log and count a release.
+ */
 #include "api/api_internal.h"
 #include "api/params.h"
 #include "base/log.h"

@@ -1,3 +1,6 @@
+/*
+ * events.c - GET /api/v1/events: sends the store's events to the clients that watch them.
+ */
 #include "api/events.h"
 
 #include <stdlib.h>

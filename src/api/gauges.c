@@ -1,3 +1,7 @@
+/*
+ * gauges.c - the metrics that are computed when /metrics is read: pools, store, connections,
+ * process.
+ */
 #include "api/gauges.h"
 
 #include <stdlib.h>

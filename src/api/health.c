@@ -1,3 +1,6 @@
+/*
+ * health.c - the routes for liveness (/health) and readiness (/ready).
+ */
 #include "api/api_internal.h"
 
 /* Asks nobody: it is true as long as the loop turns. */

@@ -1,3 +1,6 @@
+/*
+ * instruments.c - the metrics that are counted while requests are answered, and their series.
+ */
 #include "api/instruments.h"
 
 #include <stdio.h>

@@ -1,3 +1,6 @@
+/*
+ * keys.c - parses API_KEY and API_KEYS, and finds the key that a request was sent with.
+ */
 #include "api/keys.h"
 
 #include <stdio.h>

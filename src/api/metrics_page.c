@@ -1,3 +1,6 @@
+/*
+ * metrics_page.c - GET /metrics: updates the gauges and writes all metrics as Prometheus text.
+ */
 #include "api/api_internal.h"
 #include "api/gauges.h"
 #include "base/log.h"

@@ -1,3 +1,7 @@
+/*
+ * over.c - a list of the newest finished calls of one provider: a map to look them up, and their
+ * order of age.
+ */
 #include "api/over.h"
 
 #include <stdlib.h>

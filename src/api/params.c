@@ -1,3 +1,6 @@
+/*
+ * params.c - reads parameters from a JSON body, a form or a query string, and validates them.
+ */
 #include "api/params.h"
 
 #include <math.h>

@@ -1,3 +1,6 @@
+/*
+ * pods.c - the routes for pods: list, show, drain, undrain, register, delete, heartbeat.
+ */
 #include "api/api_internal.h"
 #include "api/params.h"
 #include "base/log.h"

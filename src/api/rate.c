@@ -1,3 +1,6 @@
+/*
+ * rate.c - parses a rate limit such as 10/s, and keeps one token bucket for each client address.
+ */
 #include "api/rate.h"
 
 #include <stdio.h>

@@ -1,3 +1,7 @@
+/*
+ * refusal.c - writes the reason why no pod was found, as JSON for an answer and as text for the
+ * log.
+ */
 #include "api/api_internal.h"
 
 void api_put_refusal(struct json_writer *json, const char *key, const struct refusal *refusal)

@@ -1,3 +1,7 @@
+/*
+ * reply.c - the answers that all handlers share: JSON, errors, store failures, and the log lines
+ * of refused requests.
+ */
 #include "api/api_internal.h"
 #include "base/clock.h"
 #include "base/log.h"

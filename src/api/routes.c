@@ -1,3 +1,6 @@
+/*
+ * routes.c - the table of routes, lookups in it, and the text that `smart-router routes` prints.
+ */
 #include "api/routes.h"
 
 #include "api/api_internal.h"

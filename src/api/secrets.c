@@ -1,3 +1,7 @@
+/*
+ * secrets.c - parses the comma-separated lists of secrets, and compares a given text with them in
+ * constant time.
+ */
 #include "api/secrets.h"
 
 #include <stdio.h>

@@ -1,3 +1,7 @@
+/*
+ * task.c - carries one request through the store: makes the task, executes its command, and
+ * reports failures.
+ */
 #include "api/api_internal.h"
 #include "base/clock.h"
 #include "base/log.h"

@@ -1,3 +1,8 @@
+/*
+ * ws_url.c - parses the template of WebSocket URLs, and writes the URL of one call from it.
+ *
+ * It also finds the place of the ticket in URLs that lead to the gateway.
+ */
 #include "api/ws_url.h"
 
 #include <stdio.h>

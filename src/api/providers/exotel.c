@@ -1,3 +1,6 @@
+/*
+ * exotel.c - Exotel: its answers in JSON, its token check, and the statuses that end a call.
+ */
 #include "api/providers/provider.h"
 
 #include <strings.h>

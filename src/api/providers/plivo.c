@@ -1,3 +1,7 @@
+/*
+ * plivo.c - Plivo: its answers in XML, its signature check, and the events and statuses that end a
+ * call.
+ */
 #include "api/providers/provider.h"
 #include "api/providers/verify.h"
 #include "api/providers/xml.h"

@@ -1,3 +1,7 @@
+/*
+ * provider.c - rules that are common to all providers: final statuses, spelling of names, default
+ * templates.
+ */
 #include "api/providers/provider.h"
 
 #include <strings.h>

@@ -1,3 +1,7 @@
+/*
+ * signature.c - computes and compares the signatures of Twilio and Plivo, and decodes Basic
+ * authentication.
+ */
 #include "api/providers/signature.h"
 
 #include <stdlib.h>

@@ -1,3 +1,6 @@
+/*
+ * twilio.c - Twilio: its answers in TwiML, its signature check, and the statuses that end a call.
+ */
 #include "api/providers/provider.h"
 #include "api/providers/verify.h"
 #include "api/providers/xml.h"

@@ -1,3 +1,7 @@
+/*
+ * verify.c - checks that a webhook comes from its provider, and refuses, logs and counts those
+ * that do not.
+ */
 #include "api/providers/verify.h"
 
 #include "base/log_limit.h"

@@ -1,3 +1,6 @@
+/*
+ * xml.c - escapes text for XML, and replaces bytes that XML does not allow.
+ */
 #include "api/providers/xml.h"
 
 #include "base/utf8.h"

@@ -1,3 +1,6 @@
+/*
+ * ask.c - sends a command to the store and measures the time until the answer.
+ */
 #include "gateway/ask.h"
 
 #include "base/clock.h"

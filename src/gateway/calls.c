@@ -1,3 +1,9 @@
+/*
+ * calls.c - the state machine of each call with a connection: hold, renew, wait for its return,
+ * release.
+ *
+ * The parts in order: renewing, releasing, holding, building up and taking down.
+ */
 #include "gateway/calls.h"
 
 #include <stdlib.h>

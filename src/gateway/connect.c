@@ -1,3 +1,7 @@
+/*
+ * connect.c - resolves a pod's address and connects to it, with one time limit for all its
+ * addresses.
+ */
 #include "gateway/connect.h"
 
 #include <netdb.h>

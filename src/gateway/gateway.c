@@ -1,3 +1,6 @@
+/*
+ * gateway.c - builds the gateway, adds its routes, keeps its secrets, makes tickets, and stops it.
+ */
 #include "gateway/gateway.h"
 
 #include <stdio.h>

@@ -1,3 +1,6 @@
+/*
+ * head.c - writes the header of the request to the pod, and reads the header of the pod's answer.
+ */
 #include "gateway/head.h"
 
 #include "base/slice.h"

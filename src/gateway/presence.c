@@ -1,3 +1,6 @@
+/*
+ * presence.c - the timer that tells the store that this router is alive, and the retries.
+ */
 #include "gateway/presence.h"
 
 #include "base/log.h"

@@ -1,3 +1,6 @@
+/*
+ * ticket.c - makes and checks tickets: base64url and HMAC.
+ */
 #include "gateway/ticket.h"
 
 #include <openssl/crypto.h>

@@ -1,3 +1,7 @@
+/*
+ * tunnel.c - copies bytes between the client's and the pod's socket until both have closed or are
+ * idle.
+ */
 #include "gateway/tunnel.h"
 
 #include <netinet/in.h>

@@ -1,3 +1,6 @@
+/*
+ * connection.c - moves bytes between a TLS client and the socket pair behind it, and closes both.
+ */
 #include "tls/connection.h"
 
 #include <netinet/tcp.h>

@@ -1,3 +1,6 @@
+/*
+ * context.c - loads and checks the certificate and the key, and configures OpenSSL.
+ */
 #include "tls/context.h"
 
 #include <fcntl.h>

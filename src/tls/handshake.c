@@ -1,3 +1,6 @@
+/*
+ * handshake.c - begins a handshake, takes its steps, and explains failures.
+ */
 #include "tls/handshake.h"
 
 #include <sys/socket.h>

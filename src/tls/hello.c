@@ -1,3 +1,6 @@
+/*
+ * hello.c - follows the records of a handshake byte by byte, and finds hellos that are too long.
+ */
 #include "tls/hello.h"
 
 enum {

@@ -1,3 +1,7 @@
+/*
+ * lines.c - the waiting lines of connections, and the order in which a turn of the loop serves
+ * them.
+ */
 #include "tls/lines.h"
 
 #include "base/clock.h"

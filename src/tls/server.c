@@ -1,3 +1,7 @@
+/*
+ * server.c - listens and accepts, runs the timers and turns of all connections, and counts and
+ * logs.
+ */
 #include "tls/server.h"
 
 #include <arpa/inet.h>

@@ -1,3 +1,7 @@
+/*
+ * wire.c - a BIO of OpenSSL that reads the client's socket, and stops when the turn's share is
+ * used.
+ */
 #include "tls/wire.h"
 
 #include <sys/socket.h>

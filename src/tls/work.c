@@ -1,3 +1,7 @@
+/*
+ * work.c - counts the records and bytes of one connection: its debt, its weight, its share of a
+ * turn.
+ */
 #include "tls/work.h"
 
 static void work_add_debt(struct tls_work *work)

@@ -1,3 +1,6 @@
+/*
+ * backoff.c - computes the wait after a failure, and limits a server's Retry-After.
+ */
 #include "k8s/backoff.h"
 
 uint64_t k8s_backoff_next(struct k8s_backoff *backoff, uint64_t now_ms, uint64_t at_least_ms, uint32_t random)

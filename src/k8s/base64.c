@@ -1,3 +1,6 @@
+/*
+ * base64.c - decodes base64; line breaks and blanks in the text are skipped.
+ */
 #include "k8s/base64.h"
 
 #include <stdlib.h>

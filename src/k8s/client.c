@@ -1,3 +1,10 @@
+/*
+ * client.c - sends requests to the API server over libcurl, runs their timeouts, and reports their
+ * answers.
+ *
+ * Requests share a lane, which is one multi handle of libcurl. A lane on which nothing arrives any
+ * more is replaced. The parts in order: freeing, lanes, requests, the client.
+ */
 #include "k8s/client.h"
 
 #include <stdio.h>

@@ -1,3 +1,9 @@
+/*
+ * config.c - finds the API server and the credentials: from a URL or a service account, with the
+ * checks that a kubeconfig needs as well.
+ *
+ * Reading a kubeconfig itself is in kubeconfig.c.
+ */
 #include "k8s/config_internal.h"
 
 #include <curl/curl.h>

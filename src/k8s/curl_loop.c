@@ -1,3 +1,6 @@
+/*
+ * curl_loop.c - connects libcurl's timers and sockets to libuv's.
+ */
 #include "k8s/curl_loop.h"
 
 #include <stdlib.h>

@@ -1,3 +1,6 @@
+/*
+ * json_stream.c - finds the ends of JSON objects in a stream by counting brackets and strings.
+ */
 #include "k8s/json_stream.h"
 
 enum { JSON_STREAM_KEEP_MAX = 256 * 1024 }; /* a larger buffer is given back after its object */

@@ -1,3 +1,6 @@
+/*
+ * lease.c - the state machine of the leader election: renews, takes, loses and releases a Lease.
+ */
 #include "k8s/lease.h"
 
 #include <stdio.h>

@@ -1,3 +1,6 @@
+/*
+ * lease_object.c - parses and writes a Lease object, and keeps the fields that are not ours.
+ */
 #include "k8s/lease_object.h"
 
 #include <stdio.h>

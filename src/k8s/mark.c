@@ -1,3 +1,6 @@
+/*
+ * mark.c - reads our annotations of one pod, and writes the patch that sets or removes them.
+ */
 #include "k8s/mark.h"
 
 #include <stdio.h>

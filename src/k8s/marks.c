@@ -1,3 +1,7 @@
+/*
+ * marks.c - the queue of pods to annotate: sends the patches one by one, limits their rate, and
+ * handles refusals.
+ */
 #include "k8s/marks.h"
 
 #include <stdio.h>

@@ -1,3 +1,6 @@
+/*
+ * object.c - parses the API server's JSON, and reads the metadata that all objects have.
+ */
 #include "k8s/object.h"
 
 #include <stdio.h>

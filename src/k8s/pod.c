@@ -1,3 +1,6 @@
+/*
+ * pod.c - parses and validates a pod object: name, address, readiness, start time, restarts.
+ */
 #include "k8s/pod.h"
 
 #include <arpa/inet.h>

@@ -1,3 +1,6 @@
+/*
+ * pod_event.c - parses one event of a watch.
+ */
 #include "k8s/pod_event.h"
 
 #include "base/json.h"

@@ -1,3 +1,6 @@
+/*
+ * pod_get.c - requests one pod by name, and tells "there is no such pod" from every other failure.
+ */
 #include "k8s/pod_get.h"
 
 #include <stdio.h>

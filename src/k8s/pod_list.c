@@ -1,3 +1,6 @@
+/*
+ * pod_list.c - parses the pages of a pod list item by item, and sorts the pods by name.
+ */
 #include "k8s/pod_list.h"
 
 #include <stdio.h>

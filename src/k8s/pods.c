@@ -1,3 +1,9 @@
+/*
+ * pods.c - the watcher of pods: a state machine that lists, watches, waits after failures, and
+ * lists again.
+ *
+ * The parts in order: waits and log lines, list, watch, functions for callers.
+ */
 #include "k8s/pods.h"
 
 #include <stdlib.h>

@@ -1,3 +1,6 @@
+/*
+ * pods_path.c - builds the request paths for pods, percent-encoded.
+ */
 #include "k8s/pods_path.h"
 
 #include <stdio.h>

@@ -1,3 +1,6 @@
+/*
+ * refusal.c - reads the Status object by which the API server explains an error.
+ */
 #include "k8s/refusal.h"
 
 #include <stdio.h>

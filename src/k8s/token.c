@@ -1,3 +1,6 @@
+/*
+ * token.c - keeps the bearer token, and reads its file again when it is old.
+ */
 #include "k8s/token.h"
 
 #include <stdlib.h>

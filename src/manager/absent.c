@@ -1,3 +1,6 @@
+/*
+ * absent.c - a queue of pods to ask the API server for, with a few requests at a time.
+ */
 #include "manager/absent.h"
 
 #include <stdlib.h>

@@ -1,10 +1,15 @@
+/*
+ * kubernetes.c - the pod source Kubernetes: turns lists and watch events into the picture of the
+ * pods.
+ *
+ * An empty list, or a first list that would end many calls, is believed only when a second list
+ * confirms it. Pods that carry calls and are no longer shown are asked for by name.
+ */
 #include <stdio.h>
 
 #include "base/clock.h"
 #include "base/log.h"
 #include "manager/manager_internal.h"
-
-/* The source kubernetes: what list and watch tell becomes the picture, and changes of it. */
 
 enum {
     KUBE_LIST_TIMEOUT_MS = 60000,

@@ -1,3 +1,6 @@
+/*
+ * manager.c - builds, starts and stops the manager, adds its metrics, and runs the sweep task.
+ */
 #include "manager/manager.h"
 
 #include <stdio.h>

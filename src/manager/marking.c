@@ -1,17 +1,15 @@
+/*
+ * marking.c - finds the pods that carry calls and has them annotated, so that Kubernetes removes
+ * other pods first.
+ *
+ * Any router may have allocated the calls, so the store is asked every few seconds. A call counts
+ * if it was there at the look before as well: shorter calls would mark nearly all pods, and
+ * Kubernetes could not tell which are busy. If pods are not to be marked, marks of an earlier
+ * process are removed.
+ */
 #include <stdio.h>
 
 #include "manager/manager_internal.h"
-
-/*
- * Says which pods carry calls, so that Kubernetes takes others first when it scales down. The calls may have
- * been given by any router, so the store is asked, every few seconds.
- *
- * A call counts when it was there at the look before, too. A shorter one is over before anybody could scale
- * down because of it; if it were marked, then with many short calls nearly all pods would be, and Kubernetes
- * could not tell the busy ones.
- *
- * Where pods are not to be marked, the marks that an earlier process has left are taken off.
- */
 
 enum {
     MARKING_INTERVAL_MS = 5000,

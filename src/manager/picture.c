@@ -1,3 +1,7 @@
+/*
+ * picture.c - a map of the pods of the source, and a list of the changes that the store has not
+ * heard.
+ */
 #include "manager/picture.h"
 
 #include <stdlib.h>

@@ -1,3 +1,11 @@
+/*
+ * sync.c - tells the store which pods there are: all of them at intervals (a full sync), and each
+ * change in between.
+ *
+ * One task does both, so that an old picture can never overtake a newer change. After a failure
+ * the next run is a full sync, which holds all that was lost. A first list from Kubernetes is
+ * compared with the calls in the store before it is used.
+ */
 #include "base/clock.h"
 #include "base/log.h"
 #include "manager/manager_internal.h"
@@ -7,13 +15,6 @@
 enum {
     SYNCS_PER_LIST = 10, /* every so often a full sync does not trust what the watch has told */
 };
-
-/*
- * Tells the store which pods there are: all of them now and then (a full sync), and what changed in between
- * as it changes. One task does both, so that an old picture can never overtake a newer change.
- *
- * After a failure it is a full sync again: whatever got lost on the way is in it.
- */
 
 void sync_want_full(struct manager *manager)
 {

@@ -1,3 +1,7 @@
+/*
+ * task.c - runs one background task: its timer, its steps, its retries, and the time of each
+ * answer.
+ */
 #include "manager/task.h"
 
 #include <sys/random.h>

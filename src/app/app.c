@@ -1,3 +1,9 @@
+/*
+ * app.c - builds every module from the settings, starts them, handles signals, and closes them in
+ * order.
+ *
+ * Closing comes first in this file, because a failed start uses it as well. Building follows.
+ */
 #include "app/app.h"
 
 #include <ctype.h>

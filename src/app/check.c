@@ -1,3 +1,7 @@
+/*
+ * check.c - checks settings with the modules that use them: tiers, static pods, addresses, keys,
+ * secrets, templates.
+ */
 #include "app/check.h"
 
 #include "api/api.h"

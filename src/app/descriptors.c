@@ -1,3 +1,7 @@
+/*
+ * descriptors.c - raises the limit of open files, and computes how many connections fit if it is
+ * still too small.
+ */
 #include "app/descriptors.h"
 
 #include <sys/resource.h>

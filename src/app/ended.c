@@ -1,3 +1,7 @@
+/*
+ * ended.c - logs and counts each call that ended without a release, and passes it on to the
+ * gateway.
+ */
 #include "app/ended.h"
 
 #include <stdlib.h>

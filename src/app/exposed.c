@@ -1,3 +1,6 @@
+/*
+ * exposed.c - warns of files with secrets that every user of the machine can read or change.
+ */
 #include "app/exposed.h"
 
 #include <stdio.h>

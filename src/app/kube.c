@@ -1,3 +1,7 @@
+/*
+ * kube.c - finds the Kubernetes API server: from KUBE_API_URL, a kubeconfig or the pod's service
+ * account.
+ */
 #include "app/kube.h"
 
 #include <stdio.h>

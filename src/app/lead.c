@@ -1,3 +1,6 @@
+/*
+ * lead.c - takes part in the leader election, and starts and stops the manager with its result.
+ */
 #include "app/lead.h"
 
 #include <stdlib.h>

@@ -1,3 +1,7 @@
+/*
+ * listen.c - checks the addresses of the listeners, opens them, and logs where they are or why
+ * they failed.
+ */
 #include "app/listen.h"
 
 #include <stdio.h>

@@ -1,3 +1,6 @@
+/*
+ * redis.c - checks the Redis settings and opens the Redis store with them.
+ */
 #include "app/redis.h"
 
 #include <stdio.h>

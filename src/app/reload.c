@@ -1,3 +1,6 @@
+/*
+ * reload.c - SIGHUP: reads the secrets from files and the TLS certificate again.
+ */
 #include "app/reload.h"
 
 #include <stdio.h>

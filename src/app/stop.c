@@ -1,3 +1,6 @@
+/*
+ * stop.c - the phases of a stop, driven by a timer that looks at the connections that are left.
+ */
 #include "app/stop.h"
 
 #include "base/log.h"

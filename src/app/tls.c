@@ -1,3 +1,7 @@
+/*
+ * tls.c - checks the TLS settings, builds the TLS listener, reloads its certificate, and logs
+ * problems with it.
+ */
 #include "app/tls.h"
 
 #include "base/log.h"

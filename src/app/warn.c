@@ -1,3 +1,6 @@
+/*
+ * warn.c - warns at the start of settings that are allowed but unsafe, or that have no effect.
+ */
 #include "app/warn.h"
 
 #include "api/keys.h"

@@ -1,3 +1,7 @@
+/*
+ * agent.c - simulated agents: their listeners, their sessions, their modes (slow, hang, crash,
+ * ...), and the echo.
+ */
 #include "agent.h"
 
 #include <stdio.h>

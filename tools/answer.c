@@ -1,3 +1,6 @@
+/*
+ * answer.c - finds the stream's URL in a webhook's answer: TwiML, Plivo XML or JSON.
+ */
 #include "answer.h"
 
 #include "base/json.h"

@@ -1,3 +1,7 @@
+/*
+ * campaign.c - places calls at a rate, up to a number at a time, and drives the frames of all of
+ * them.
+ */
 #include "campaign.h"
 
 #include <stdlib.h>

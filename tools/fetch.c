@@ -1,3 +1,6 @@
+/*
+ * fetch.c - sends one HTTP request and parses its answer, with a timeout.
+ */
 #include "fetch.h"
 
 #include <llhttp.h>

@@ -1,3 +1,6 @@
+/*
+ * histogram.c - counts times in buckets, and computes quantiles.
+ */
 #include "histogram.h"
 
 /* Values below 2 * HISTOGRAM_STEPS have a place each; above, each power of two has HISTOGRAM_STEPS places. */

@@ -1,3 +1,6 @@
+/*
+ * link.c - sets up the event loop, and connects, reads, writes and closes one TCP connection.
+ */
 #include "link.h"
 
 #include <netinet/tcp.h>

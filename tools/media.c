@@ -1,3 +1,6 @@
+/*
+ * media.c - reads and writes the messages of media streams of Twilio, Plivo and Exotel.
+ */
 #include "media.h"
 
 #include <stdio.h>

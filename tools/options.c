@@ -1,3 +1,6 @@
+/*
+ * options.c - parses the values of command-line options: numbers, seconds, URLs, key files.
+ */
 #include "options.h"
 
 #include <math.h>

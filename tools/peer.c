@@ -1,3 +1,6 @@
+/*
+ * peer.c - a WebSocket connection: reads and writes the handshake, and exchanges messages.
+ */
 #include "peer.h"
 
 #include <stdio.h>

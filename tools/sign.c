@@ -1,3 +1,6 @@
+/*
+ * sign.c - signs simulated webhooks as Twilio, Plivo and Exotel do.
+ */
 #include "sign.h"
 
 #include <stdlib.h>

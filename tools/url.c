@@ -1,3 +1,6 @@
+/*
+ * url.c - parses URLs and resolves their hosts.
+ */
 #include "url.h"
 
 #include <netdb.h>

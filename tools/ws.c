@@ -1,3 +1,6 @@
+/*
+ * ws.c - encodes and decodes WebSocket frames, and computes the keys of the handshake.
+ */
 #include "ws.h"
 
 #include <openssl/evp.h>

@@ -1,10 +1,10 @@
 /*
  * sync.c - the command sync, as a chain of scripts.
  *
- * In order: import pods and calls that only the first implementation knows, if that may have led
- * until now; send the observations; remove the pods of this source that were not among them and
- * are not kept; remove calls without a record; put every pod where it belongs, which repairs edits
- * by hand. The functions stand in the opposite order.
+ * In order: check the types of the pools' lists; import pods and calls that only the first
+ * implementation knows, if that may have led until now; send the observations; remove the pods of
+ * this source that were not among them and are not kept; remove calls without a record; put every
+ * pod where it belongs, which repairs edits by hand. The functions stand in the opposite order.
  */
 #include <stdlib.h>
 

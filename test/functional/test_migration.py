@@ -563,32 +563,43 @@ def test_a_follower_fills_every_pool_while_ours_leads(start_first, ours, tiers):
     wait_until(lambda: left_of_calls(first) == {}, "nothing is left of them")
 
 
-@pytest.mark.parametrize("stop", [Stop("EXISTS"), Stop("HSET"), Stop("SET")], ids=["taken", "unrecorded", "no-lease"])
-@pytest.mark.parametrize("tier", KINDS)
-def test_a_follower_that_is_about_to_take_a_pod_keeps_it(first, start_first, ours, tier, stop):
+# A script takes a shared pod: there is no step before its record.
+STEPS = [(tier, command) for tier in KINDS for command in ("EXISTS", "HSET", "SET") if (tier, command) != ("basic", "EXISTS")]
+
+
+@pytest.mark.parametrize("tier, command", STEPS)
+def test_a_follower_that_is_about_to_take_a_pod_keeps_it(first, start_first, ours, tier, command):
     """It takes a pod with several commands. In between the pod is in no list, or its score is higher than its calls."""
-    if tier == "basic" and stop.command == ["EXISTS"]:
-        pytest.skip("a script takes a shared pod")
     router = hand_over(first, ours())
-    stop = Stop(*stop.command)
-    slow = start_first(pauses=stop, refresh_s=3600)
     merchant = OF_TIER[tier]
     pods = [first.allocate(f"CA-{n}", merchant)["pod_name"] for n in range(5 if tier == "basic" else 1)]
-    began = time.monotonic()
-    aside = Aside(slow.allocate, "CA-slow", merchant)
-    assert stop.is_there.wait(60)
-    time.sleep(1)
-    answer = ask(router, "CA-new", merchant)
-    took = time.monotonic() - began
-    stop.may_go.set()
-    pod = aside.finish()["pod_name"]
-    if took > 2.5:
-        pytest.skip(f"the machine was busy: {took:.1f} s are too long to judge")
+
+    def take(call_sid):
+        """(its pod, what ours answered meanwhile, how long it was held)"""
+        stop = Stop(command)
+        slow = start_first(pauses=stop, refresh_s=3600)
+        began = time.monotonic()
+        aside = Aside(slow.allocate, call_sid, merchant)
+        assert stop.is_there.wait(60)
+        time.sleep(1)
+        answer = ask(router, f"{call_sid}-new", merchant)
+        took = time.monotonic() - began
+        stop.may_go.set()
+        return aside.finish()["pod_name"], answer, took
+
+    for n in range(10):
+        pod, answer, took = take(f"CA-slow-{n}")
+        if took < 2.5:
+            break
+        # The machine was busy: nobody can say what ours should have done. Once more.
+        first.release(f"CA-slow-{n}")
+        router.post("/api/v1/release", {"call_sid": f"CA-slow-{n}-new"})
+    assert took < 2.5, "the machine was too busy, ten times"
     assert answer.status_code == 503, answer.text
     assert pods.count(pod) == (2 if tier == "basic" else 0)
     pass_syncs(router)
     assert ask(router, "CA-new", merchant).status_code == 503
-    all_keep_their_pods(router, {"CA-slow": pod})
+    all_keep_their_pods(router, {f"CA-slow-{n}": pod})
 
 
 @pytest.mark.parametrize("is_leading", [True, False], ids=["leading", "following"])

@@ -43,8 +43,7 @@ test: ## build, then run all unit and functional tests
 asan: ## the same tests under AddressSanitizer and UBSan, in build-asan/
 	@scripts/deps build test
 	@scripts/with-tests build-asan $(SETUP) $(SANITIZE)
-	@REPLICAS_SECONDS=$${REPLICAS_SECONDS:-20} EDGE_SECONDS=$${EDGE_SECONDS:-30} CHAOS_SECONDS=$${CHAOS_SECONDS:-60} \
-		MIGRATION_SECONDS=$${MIGRATION_SECONDS:-5} scripts/run-tests build-asan
+	@REPLICAS_SECONDS=$${REPLICAS_SECONDS:-20} EDGE_SECONDS=$${EDGE_SECONDS:-30} CHAOS_SECONDS=$${CHAOS_SECONDS:-60} scripts/run-tests build-asan
 
 lint: ## formatting, static analysis, layers, banned functions, generated docs
 	@scripts/deps build test lint

@@ -25,7 +25,7 @@ from first_router import FirstRouter
 
 STARTS_EARLY = True
 
-SECONDS = float(os.environ.get("MIGRATION_SECONDS") or "10")
+SECONDS = float(os.environ.get("MIGRATION_SECONDS") or "5")
 REST_S = float(os.environ.get("MIGRATION_REST") or "0.4")
 SEED = int(os.environ.get("MIGRATION_SEED") or "1")
 PAUSES = (0.05, 0.1)

@@ -54,6 +54,12 @@ local function allocate(call_sid, merchant, provider, attempt, is_webhook)
   for i = first, last, 2 do
     -- include pick
     if pod then
+      if max > 0 then
+        -- As call_share() in lib/calls.lua. First, so that the call is counted whatever goes wrong after that.
+        rc('ZINCRBY', available, '1', pod)
+        rc('ZADD', P .. 'pod:calls:' .. pod, EXPIRY, call_sid)
+        redis.pcall('SADD', P .. 'pod:' .. pod .. ':calls', call_sid)
+      end
       rc('HSET', call_key, 'pod_name', pod, 'source_pool', label, 'merchant_id', merchant, 'allocated_at', time[1],
         'provider', provider, 'attempts', attempt)
       rc('PEXPIRE', call_key, ARGV[6])
@@ -61,12 +67,6 @@ local function allocate(call_sid, merchant, provider, attempt, is_webhook)
       rc('HSET', P .. 'pod:' .. pod, 'status', 'allocated', 'allocated_call_sid', call_sid, 'allocated_at', time[1],
         'source_pool', label)
       rc('ZADD', KEYS[1], EXPIRY, call_sid)
-      if max > 0 then
-        -- As call_share() in lib/calls.lua.
-        rc('ZADD', P .. 'pod:calls:' .. pod, EXPIRY, call_sid)
-        rc('SADD', P .. 'pod:' .. pod .. ':calls', call_sid)
-        rc('ZINCRBY', available, '1', pod)
-      end
       answer = {0, pod, label, time[1], EXPIRY, info, unreadable}
       break
     end

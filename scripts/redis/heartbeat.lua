@@ -12,8 +12,8 @@
 -- include keep
 local pod, lease_ms, record_ms = ARGV[4], tonumber(ARGV[5]), tonumber(ARGV[6])
 local info = pod_get(pod)
-if not info or (info.is_foreign and not other_leads()) then
-  return {0} -- its record was lost: it registers itself anew
+if not info then
+  return {0}
 end
 rc('ZADD', P .. 'heartbeats', now, pod)
 

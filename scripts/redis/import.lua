@@ -75,4 +75,8 @@ for _, key in ipairs(page[2]) do
   take(key, 'hash', 'call:', take_call)
   take(key, 'set', 'pod:', tidy_set)
 end
+if page[1] == '0' and ARGV[8] ~= '' then
+  -- See lib/other.lua. A leader without election has no name before its first sweep.
+  rc('SET', P .. 'leader:imported', rc('GET', P .. 'leader:ours') or 'without election')
+end
 return {page[1], taken, string.format('%.0f', now)}

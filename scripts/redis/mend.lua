@@ -17,16 +17,6 @@ local imported_at = tonumber(ARGV[9])
 local is_all = ARGV[6] == 'pods'
 local page = rc('HSCAN', P .. (is_all and 'pods' or 'pods:doubt'), ARGV[7], 'COUNT', ARGV[8])
 
--- Do the calls of a shared pod, or the call that has an exclusive one, have their records? Is there a list of all calls?
-local function are_known(calls)
-  local keys = {}
-  for i, call_sid in ipairs(calls) do
-    keys[i] = P .. 'call:' .. call_sid
-  end
-  return #keys == 0 or
-    (#keys <= 1000 and rc('EXISTS', unpack(keys)) == #keys and rc('ZSCORE', P .. 'calls:active', calls[1]))
-end
-
 local function seems_right(pod, text, stored, lease)
   local tier = string.sub(text, 1, #READY) == READY and string.match(text, '^[^"]+', #READY + 1)
   local max = tier and tier == stored and tier_max(tier)
@@ -37,9 +27,9 @@ local function seems_right(pod, text, stored, lease)
   elseif max == 0 then
     return redis.pcall('SISMEMBER', available_key(tier), pod) == 1
   end
-  local calls = rc('ZRANGE', P .. 'pod:calls:' .. pod, 0, -1)
   local score = redis.pcall('ZSCORE', available_key(tier), pod)
-  return type(score) == 'string' and tonumber(score) == #calls and are_known(calls)
+  return type(score) == 'string' and tonumber(score) == rc('ZCARD', P .. 'pod:calls:' .. pod) and
+    (score == '0' or are_known(some_calls(pod)))
 end
 
 local names, texts, tiers, leases = {}, {}, {}, {}

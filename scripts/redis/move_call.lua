@@ -65,7 +65,10 @@ for i = first, last, 2 do
         rc('HSET', P .. 'call:' .. call_sid, field, kept[k])
       end
     end
-    pod_place(pod, pod_get(pod))
+    local to_info = pod_get(pod)
+    if to_info then
+      pod_place(pod, to_info)
+    end
     return {0, pod, label, merchant, provider, since, string.format('%.0f', now + ARGV[4]), info, unreadable}
   end
 end

@@ -17,7 +17,7 @@ else
 end
 answer[3] = #names
 answer[4] = names[#names] or ''
-local has_doubts = rc('EXISTS', P .. 'pods:doubt') == 1
+local has_doubts = rc('TYPE', P .. 'pods:doubt').ok == 'hash'
 for _, pod in ipairs(names) do
   local text = rc('HGET', P .. 'pods', pod)
   local info = text and pod_decode(text)

@@ -65,7 +65,7 @@ local function release(call_sid, on_pod, why, provider)
       if load < 0 then
         rc('ZADD', calls, '0', call_sid) -- it is not in its list, or not as it should be: the library knows
       else
-        rc('SREM', P .. 'pod:' .. pod .. ':calls', call_sid)
+        redis.pcall('SREM', P .. 'pod:' .. pod .. ':calls', call_sid)
         if load == 0 then
           rc('DEL', call_key, lease, state)
           rc('HSET', state, 'status', 'available', 'released_at', time[1])

@@ -13,7 +13,6 @@
 -- include fresh
 -- include pods
 -- include calls
--- include mend
 local CALLS_MAX = 50
 local LOOKED_MAX = 500
 local PODS_MAX = 50000 -- as in src/core/command.h
@@ -53,11 +52,9 @@ local function join(name, info, wanted)
   info.tier = tier or tier_for_new_pod()
   rc('ZADD', P .. 'pods:names', 0, name)
   pod_assign(name, info, info.tier)
-  if is_known then
-    pod_mend(name, info, 0) -- somebody has registered it before, and has it in the lists already
-  else
+  if not is_known then
     pod_place(name, info)
-  end
+  end -- else somebody has registered it before, and it is in the lists already; if not, a sweep sees to it (lib/mend.lua)
 end
 
 for i = 7, #ARGV, 7 do
@@ -122,8 +119,10 @@ for i = 7, #ARGV, 7 do
         what = 'c'
         pod_put(name, info)
       end
-      local is_as_before = info.ready == was_ready and info.terminating == was_terminating and #ended == 0
-      if (is_as_before and pod_mend or pod_settle)(name, info, 0) then
+      -- A pod that is as it was stays where it is: another program may be about to take it.
+      local is_as_before = info.ready == was_ready and info.terminating == was_terminating and #ended == 0 and
+        tier_max(info.tier) and rc('SISMEMBER', P .. 'pods:out', name) == 0
+      if not is_as_before and pod_settle(name, info) then
         what = what == 'c' and 'L' or 'l'
       end
     end

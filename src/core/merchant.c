@@ -33,6 +33,16 @@ static int parse_fallback(struct arena *arena, const cJSON *array, struct mercha
     return 0;
 }
 
+/* The stores would not agree on which of the two counts. */
+static bool is_there_twice(const cJSON *object, const char *name)
+{
+    const cJSON *item;
+    unsigned count = 0;
+
+    cJSON_ArrayForEach(item, object) count += strcmp(item->string, name) == 0;
+    return count > 1;
+}
+
 int merchant_config_parse(struct arena *arena, const char *text, size_t len,
                           struct merchant_config *ret_config, char *error, size_t error_size)
 {
@@ -48,6 +58,10 @@ int merchant_config_parse(struct arena *arena, const char *text, size_t len,
     root = json_parse(arena, (struct slice){text, len});
     if (!cJSON_IsObject(root)) {
         snprintf(error, error_size, "a merchant's configuration must be a JSON object");
+        return -EINVAL;
+    }
+    if (is_there_twice(root, "tier") || is_there_twice(root, "pool") || is_there_twice(root, "fallback")) {
+        snprintf(error, error_size, "a member is there twice");
         return -EINVAL;
     }
     item = cJSON_GetObjectItemCaseSensitive(root, "tier");

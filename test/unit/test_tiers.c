@@ -464,6 +464,8 @@ static void bad_merchants__are_refused(void **state UNUSED)
                          "{\"fallback\":\"gold\"}",
                          "{\"fallback\":[1]}",
                          "{\"fallback\":[\"\"]}",
+                         "{\"tier\":\"gold\",\"tier\":\"basic\"}",
+                         "{\"fallback\":[\"gold\"],\"fallback\":[]}",
                          "{\"tier\":\"gold\""};
 
     for (size_t i = 0; i < ARRAY_LEN(bad); i++) {

@@ -28,7 +28,7 @@ local function call_drop(call_sid, pod, tier)
   end
   local score = has_slot and tier and pod_count(pod, tier, -1)
   if has_slot then
-    rc('SREM', P .. 'pod:' .. pod .. ':calls', call_sid)
+    redis.pcall('SREM', P .. 'pod:' .. pod .. ':calls', call_sid)
   end
   local newest = rc('ZREVRANGE', calls, 0, 0, 'WITHSCORES')
   if newest[1] and is_newest then
@@ -86,12 +86,13 @@ local function call_expiry(call_sid, pod)
   return ttl < 0 and now + 86400000 or now + ttl
 end
 
--- The call takes a slot of a shared pod. The first implementation keeps a set of the pod's calls as well, so that it can
--- delete their records with the pod.
+-- The call takes a slot of a shared pod, unless it has one. The first implementation keeps a set of the pod's calls as well,
+-- so that it can delete their records with the pod; whatever is wrong with that is no matter of ours.
 local function call_share(call_sid, pod, tier, expiry)
-  rc('ZADD', P .. 'pod:calls:' .. pod, expiry, call_sid)
-  rc('SADD', P .. 'pod:' .. pod .. ':calls', call_sid)
-  pod_count(pod, tier, 1)
+  if rc('ZADD', P .. 'pod:calls:' .. pod, expiry, call_sid) == 1 then
+    pod_count(pod, tier, 1)
+  end
+  redis.pcall('SADD', P .. 'pod:' .. pod .. ':calls', call_sid)
 end
 
 -- Makes a call on the pod, all but its place in the pool. `max` is 0 unless the pod is shared.

@@ -7,12 +7,36 @@
 -- is still the same DOUBT_MS later. A score that is too high, or lost, is set only after all calls were looked through
 -- meanwhile (import.lua): the calls that nobody knew of may explain it.
 local DOUBT_MS = 3000
-local HAS_DOUBTS = rc('EXISTS', P .. 'pods:doubt') == 1
+local CALLS_LOOK = 20 -- of one pod, other ones each time: so the work does not grow with the calls
+local DOUBTS = P .. 'pods:doubt'
+local doubts_kind = rc('TYPE', DOUBTS).ok
+if doubts_kind ~= 'hash' and doubts_kind ~= 'none' then
+  rc('DEL', DOUBTS) -- made by hand
+end
 local mended, waiting, unexplained = 0, 0, 0 -- pods: put right; to be looked at again soon, or after an import
+
+-- Some calls of the pod, all of them if they are few.
+local function some_calls(pod)
+  local count = rc('ZCARD', P .. 'pod:calls:' .. pod)
+  if count == 0 then
+    return {pod_lease(pod) or nil}
+  end
+  local first = count > CALLS_LOOK and now % (count - CALLS_LOOK + 1) or 0
+  return rc('ZRANGE', P .. 'pod:calls:' .. pod, first, first + CALLS_LOOK - 1)
+end
+
+-- Do these calls have their records? Is the list of all calls there?
+local function are_known(calls)
+  local keys = {}
+  for i, call_sid in ipairs(calls) do
+    keys[i] = P .. 'call:' .. call_sid
+  end
+  return #keys == 0 or (rc('EXISTS', unpack(keys)) == #keys and rc('ZSCORE', P .. 'calls:active', calls[1]))
+end
 
 -- Calls whose records were deleted leave the pod; calls that are missing in the list of all calls come there.
 local function mend_calls(pod)
-  for _, call_sid in ipairs(pod_calls(pod)) do
+  for _, call_sid in ipairs(some_calls(pod)) do
     local owner = rc('HGET', P .. 'call:' .. call_sid, 'pod_name')
     if not owner then
       call_drop(call_sid, pod, false)
@@ -20,7 +44,7 @@ local function mend_calls(pod)
       -- It ended, and began again on another pod, at the first implementation. A lease is left to run out: that program gives
       -- one call two pods now and then, and nobody knows which of them is talking.
       rc('ZREM', P .. 'pod:calls:' .. pod, call_sid)
-      rc('SREM', P .. 'pod:' .. pod .. ':calls', call_sid)
+      redis.pcall('SREM', P .. 'pod:' .. pod .. ':calls', call_sid)
     elseif not rc('ZSCORE', P .. 'calls:active', call_sid) then
       rc('ZADD', P .. 'calls:active', call_expiry(call_sid, pod), call_sid)
     end
@@ -48,28 +72,34 @@ local function fault_of(pod, info, max, load)
     if is_listed == (load == 0) then
       return nil
     end
-    return is_listed and 'listed' or 'lost', false
+    -- With what it did last, so that two moments of two different calls are not taken for one state.
+    local state = redis.pcall('HMGET', P .. 'pod:' .. pod, 'allocated_call_sid', 'released_at')
+    return string.format('%s %s %s', is_listed and 'listed' or 'lost', state[1] or '', state[2] or ''), false
   end
   local score = tonumber(rc('ZSCORE', key, pod) or nil)
-  if score ~= load then
-    return string.format('score %s of %d', score and string.format('%d', score) or 'lost', load), (score or load) >= load
+  if not score then
+    return 'lost', true
+  elseif score ~= load then
+    return string.format('score %+.0f', score - load), score > load
   end
 end
 
 -- Was the same noted of this pod before? Then when, else it is noted now.
 local function doubt_since(pod, fault)
-  local at, before = string.match(rc('HGET', P .. 'pods:doubt', pod) or '', '^(%d+) (.+)$')
+  local at, before = string.match(rc('HGET', DOUBTS, pod) or '', '^(%d+) (.+)$')
   if before == fault then
     return tonumber(at)
   end
-  rc('HSET', P .. 'pods:doubt', pod, string.format('%.0f %s', now, fault))
+  rc('HSET', DOUBTS, pod, string.format('%.0f %s', now, fault))
   return now
 end
 
 -- Returns true if the pod has left. `imported_at`: when the last look through all calls began, 0 if there was none.
 local function pod_mend(pod, info, imported_at)
   mend_tier(pod, info)
-  mend_calls(pod)
+  if not are_known(some_calls(pod)) then
+    mend_calls(pod)
+  end
   local max = tier_max(info.tier)
   if not max or not info.ready or info.held_until > now or rc('SISMEMBER', P .. 'pods:out', pod) == 1 or
     pod_is_draining(pod, info) then
@@ -80,10 +110,15 @@ local function pod_mend(pod, info, imported_at)
   if not is_read then
     return pod_settle(pod, info)
   end
+  if fault and max > 0 then
+    mend_calls(pod) -- one that is on another pod by now is known, too
+    load = pod_load(pod)
+    fault, may_be_explained = fault_of(pod, info, max, load)
+  end
   rc(load > math.max(1, max) and 'SADD' or 'SREM', P .. 'pods:over', pod)
   if not fault then
-    if HAS_DOUBTS then
-      rc('HDEL', P .. 'pods:doubt', pod)
+    if doubts_kind == 'hash' then
+      rc('HDEL', DOUBTS, pod)
     end
     return false
   end
@@ -93,7 +128,7 @@ local function pod_mend(pod, info, imported_at)
   elseif may_be_explained and since > imported_at then
     unexplained = unexplained + 1
   else
-    rc('HDEL', P .. 'pods:doubt', pod)
+    rc('HDEL', DOUBTS, pod)
     rc('SADD', assigned_key(info.tier), pod)
     pod_unlist(pod, info.tier)
     pod_place(pod, info)

@@ -8,3 +8,14 @@ local function other_leads()
   end
   return is_led_by_other
 end
+
+-- Does one of our routers lead, and has it taken over whatever another program had registered (import.lua)? Then a pod
+-- without a record is nobody's.
+local is_all_ours
+local function all_pods_are_ours()
+  if is_all_ours == nil then
+    local known = rc('MGET', P .. 'leader:ours', P .. 'leader:imported')
+    is_all_ours = known[1] and known[1] == known[2]
+  end
+  return is_all_ours
+end

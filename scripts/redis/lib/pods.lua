@@ -33,15 +33,22 @@ local function pod_record(pod)
 end
 
 -- What is known of a registered pod. One that has a tier but no record was registered by the first implementation; while
--- that leads, only the tier counts, because our records are of the time before. Of such a pod (`is_foreign`) nothing is
--- written down but what the other program writes, too.
+-- that leads, its tier counts, and our records may be of the time before. Of such a pod (`is_foreign`) nothing is written
+-- down but what the other program writes, too.
 local function pod_get(pod)
   local info = pod_record(pod)
-  if info and not other_leads() then
+  if info and not other_leads() or not info and all_pods_are_ours() then
     return info
   end
   local tier = rc('GET', P .. 'pod:tier:' .. pod)
-  return tier and {ready = true, terminating = false, held_until = 0, tier = tier, is_foreign = true} or nil
+  if not tier then
+    return nil
+  end
+  if not info or info.tier ~= tier then
+    info = {ready = true, terminating = false, held_until = 0, tier = tier}
+  end
+  info.is_foreign = true
+  return info
 end
 
 local function pod_put(pod, info)
@@ -160,7 +167,7 @@ end
 -- After every change to a pod: it leaves if it has nothing to stay for, else it is placed; a free pod whose
 -- tier is no longer configured gets another one. Returns true if the pod has left.
 local function pod_settle(pod, info)
-  if pod_should_leave(pod, info) then
+  if not info.is_foreign and pod_should_leave(pod, info) then
     pod_leave(pod, info)
     return true
   end

@@ -4,7 +4,7 @@
 -- nobody else has taken the pod since, or there is room on it, the call has it again. Returns whether it has.
 local function call_restore(call_sid, pod, info, lease_ms)
   local max = info and tier_max(info.tier) or 0
-  if pod_load(pod) >= (max > 0 and max or 1) then
+  if not info or pod_load(pod) >= (max > 0 and max or 1) then
     return false
   end
   rc('SET', P .. 'lease:' .. pod, call_sid, 'PX', lease_ms + GRACE)
@@ -12,8 +12,6 @@ local function call_restore(call_sid, pod, info, lease_ms)
   if max > 0 then
     call_share(call_sid, pod, info.tier, now + lease_ms)
   end
-  if info then
-    pod_place(pod, info)
-  end
+  pod_place(pod, info)
   return true
 end

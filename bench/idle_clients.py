@@ -17,6 +17,7 @@ import errno
 import json
 import os
 import re
+import resource
 import select
 import socket
 import subprocess
@@ -217,6 +218,9 @@ def main():
     parser.add_argument("--json", default=None, help="by default bench-idle.json in the build directory")
     parser.add_argument("--hold", type=int, default=None, help=argparse.SUPPRESS)
     options = parser.parse_args()
+    # Where few files can be open the router allows fewer connections, and the clients cannot hold more either.
+    files = resource.getrlimit(resource.RLIMIT_NOFILE)[1]
+    options.connections = min(options.connections, files * 45 // 100)
     need_descriptors(options.connections + 1000)
     if options.hold:
         Holders(options.hold, options.connections).run()

@@ -189,3 +189,16 @@ def test_a_pod_that_is_not_ready_gets_no_call_whoever_leads(redis_server, start_
     assert router.release("CA1")["pod_name"] == "p-0"
     assert client.scard(GOLD) == 0
     assert client.hexists("voice:pods", "p-0")  # it is that program's to remove
+
+
+def test_a_shared_pod_that_is_not_ready_stays_in_its_list_while_another_program_leads(shared):
+    """That program would give a pod that is not there the score 0."""
+    router, client = shared(1, 3, NEVER)
+    for n in range(2):
+        router.allocate(f"CA{n}")
+    client.hset("voice:pods", "p-0", client.hget("voice:pods", "p-0").replace('"ready":true', '"ready":false'))
+    client.set("voice:leader:other", "a-stranger", ex=600)
+    assert router.release("CA0")["pod_name"] == "p-0"
+    assert client.zscore(BASIC, "p-0") == 1
+    assert router.post("/api/v1/drain", {"pod_name": "p-0"}).status_code == 200
+    assert client.zscore(BASIC, "p-0") is None

@@ -103,13 +103,16 @@ local function pod_place(pod, info)
   local max = tier_max(info.tier)
   local load = pod_load(pod)
   local room = (max or 0) > 0 and max or 1
-  local is_out = pod_is_draining(pod, info) or not info.ready or info.held_until > now
+  local is_flagged = rc('EXISTS', P .. 'pod:draining:' .. pod) == 1
+  local is_out = is_flagged or info.terminating or not info.ready or info.held_until > now
   local listed
   if (max or 0) > 0 then
     if load > 0 then
       pod_share(pod)
     end
-    if is_out then
+    if is_out and info.is_foreign and not is_flagged then
+      listed = 0 -- the other program may know better: it does not get into the list by us, nor out of it
+    elseif is_out then
       listed = redis.pcall('ZREM', available_key(info.tier), pod)
     else
       listed = redis.pcall('ZADD', available_key(info.tier), 'NX', load, pod)

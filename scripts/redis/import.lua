@@ -41,6 +41,7 @@ local function take_call(call_sid)
     lease_end = math.min(lease_end, (tonumber(record[5]) or time[1]) * 1000 + tonumber(ARGV[7]))
     if lease_end > now then
       rc('ZADD', P .. 'pod:calls:' .. pod, lease_end, call_sid)
+      redis.pcall('SADD', P .. 'pod:' .. pod .. ':calls', call_sid)
     end
   end
   if lease_end > now and rc('GET', P .. 'lease:' .. pod) == call_sid then

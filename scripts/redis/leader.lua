@@ -4,8 +4,9 @@
 -- grows with every change of hands, so that a leader who slept through one can be told from the one who leads (see
 -- lib/fence.lua). It starts from the time, so that a wiped store does not give old numbers again.
 -- 'wait' is the same, but does not take a lock that vanished together with its fence: then the store was wiped, and
--- whoever led so far knows best what was in it. 'give' lets it go if it is one's own, so that the next one need not
--- wait. 'see' tells of a leader by a Lease of Kubernetes, ARGV[4], that is not the router that asks.
+-- whoever led so far knows best what was in it; unless another program led, which has no fence. 'give' lets it go if it is
+-- one's own, so that the next one need not wait. 'see' tells of a leader by a Lease of Kubernetes, ARGV[4], that is not the
+-- router that asks.
 --
 -- Whoever leads and is one of ours says so in {prefix}leader:ours, and {prefix}leader:known keeps its name. Where the first is
 -- not there, a leader of another name is another program, such as the first implementation, and {prefix}leader:other tells all
@@ -31,7 +32,7 @@ if ARGV[6] == 'give' then
   end
   return {'', '0'}
 end
-if not holder and not fence and ARGV[6] == 'wait' then
+if not holder and not fence and ARGV[6] == 'wait' and redis.call('EXISTS', P .. 'leader:other') == 0 then
   return {'', '0'}
 end
 if holder and holder ~= ARGV[4] then

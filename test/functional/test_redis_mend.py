@@ -6,6 +6,7 @@ import time
 
 import pytest
 from conftest import wait_until
+from test_redis_leader import syncs
 
 TIERS = (
     '{"tiers":{"gold":{"type":"exclusive","target":0},"basic":{"type":"shared","target":%d,"max_concurrent":%d}},'
@@ -33,7 +34,7 @@ def shared(redis_server, start_on):
         pods = ",".join(f"p-{n}" for n in range(count))
         router = start_on(redis_server, {"STATIC_PODS": pods, "TIER_CONFIG": TIERS % (count, calls), **env})
         client = redis_server.client()
-        wait_until(lambda: client.zcard(BASIC) == count and client.exists("voice:leader:imported"), "the pods are there")
+        wait_until(lambda: client.zcard(BASIC) == count and syncs(router) > 0, "the pods are there")
         return router, client
 
     return start
@@ -73,7 +74,7 @@ def test_an_adopted_call_is_counted_once(redis_server, start_on):
     env = {"POD_SOURCE": "api", "STATIC_PODS": None, "TIER_CONFIG": TIERS % (1, 3), **NEVER}
     router = start_on(redis_server, env)
     client = redis_server.client()
-    wait_until(lambda: client.exists("voice:leader:imported"), "the first sync does not come in between")
+    wait_until(lambda: syncs(router) > 0, "the first sync does not come in between")
     assert router.post("/api/v1/pods", {"pod_name": "p-0", "address": "10.0.0.1:80"}).status_code == 200
     for n in range(2):
         router.allocate(f"CA{n}")
@@ -96,7 +97,7 @@ def test_a_key_of_the_wrong_type_does_not_overbook_a_pod(shared, key):
 def test_a_pod_without_a_record_is_nobody_s_once_ours_has_taken_over(redis_server, start_on):
     router = start_on(redis_server, {**ONE_GOLD, **NEVER})
     client = redis_server.client()
-    wait_until(lambda: client.scard(GOLD) == 1 and client.exists("voice:leader:imported"), "the first sync is over")
+    wait_until(lambda: client.scard(GOLD) == 1 and syncs(router) > 0, "the first sync is over")
     client.hset("voice:pods", "p-0", "spoiled by hand")
     assert router.post("/api/v1/drain", {"pod_name": "p-0"}).status_code == 404  # the record is deleted by that
     assert router.post("/api/v1/allocate", {"call_sid": "CA1"}).status_code == 503
@@ -106,7 +107,7 @@ def test_a_pod_without_a_record_is_nobody_s_once_ours_has_taken_over(redis_serve
 def test_a_renewal_does_not_bring_back_a_call_on_a_pod_that_is_gone(redis_server, start_on):
     router = start_on(redis_server, {**ONE_GOLD, **NEVER})
     client = redis_server.client()
-    wait_until(lambda: client.scard(GOLD) == 1 and client.exists("voice:leader:imported"), "the pod is there")
+    wait_until(lambda: client.scard(GOLD) == 1 and syncs(router) > 0, "the pod is there")
     router.allocate("CA1")
     client.delete("voice:lease:p-0", "voice:pod:p-0", "voice:pod:tier:p-0")
     client.hdel("voice:pods", "p-0")
@@ -183,7 +184,7 @@ def test_a_pod_that_is_not_ready_gets_no_call_whoever_leads(redis_server, start_
     """Where our records are as the other program left the pod, they are believed."""
     router = start_on(redis_server, {**ONE_GOLD, **NEVER})
     client = redis_server.client()
-    wait_until(lambda: client.scard(GOLD) == 1 and client.exists("voice:leader:imported"), "the pod is there")
+    wait_until(lambda: client.scard(GOLD) == 1 and syncs(router) > 0, "the pod is there")
     router.allocate("CA1")
     client.hset("voice:pods", "p-0", client.hget("voice:pods", "p-0").replace('"ready":true', '"ready":false'))
     client.set("voice:leader:other", "a-stranger", ex=600)

@@ -12,7 +12,9 @@ SANITIZE = -Db_sanitize=address,undefined -Db_lundef=false
 
 export MESON PYTHON
 
-.PHONY: all help deps run demo test asan lint format docs bench bench-gateway bench-slow bench-kube bench-kube-requests soak fuzz install clean
+.PHONY: all help deps run demo test test-install test-upgrade asan lint format docs
+.PHONY: bench bench-autoscale bench-gateway bench-latency bench-pages bench-slow bench-kube bench-kube-requests
+.PHONY: soak fuzz install deb image chart manifests release clean
 .NOTPARALLEL:
 
 all: build/build.ninja ## build into build/ (the default); the binary is build/smart-router
@@ -24,15 +26,16 @@ help: ## list the targets
 deps: ## install the Debian packages that are missing, for every target
 	@scripts/deps build run test lint bench
 
-run: ## build and serve on http://localhost:8080 with five local pods, state in ./data
+run: ## build and serve on http://localhost:8080 with five simulated voice agents, state in ./data
 	@scripts/deps build run
 	@$(MAKE) --no-print-directory all
-	@scripts/run-local
+	@ninja -C build tools/agent-sim tools/provider-sim tools/talk
+	@$(PYTHON) scripts/run-local
 
-demo: ## build; a router, five voice agents and DEMO_SECONDS (60) of calls; the numbers at the end
+demo: ## build; a minute of calls while agents and the router fail, then the figures; DEMO_SLOW=1 for presenting
 	@scripts/deps build run
 	@$(MAKE) --no-print-directory all
-	@ninja -C build tools/agent-sim tools/provider-sim
+	@ninja -C build tools/agent-sim
 	@$(PYTHON) scripts/demo
 
 test: ## build, then run all unit and functional tests
@@ -40,12 +43,25 @@ test: ## build, then run all unit and functional tests
 	@scripts/with-tests build $(SETUP)
 	@scripts/run-tests build
 
+test-install: ## build and try what installs the router: packages, images, manifests
+	@scripts/deps build test install
+	@scripts/with-tests build $(SETUP)
+	@scripts/run-install-tests build
+
+test-upgrade: ## the last release and this version on one Redis, a minute in both orders, and its data; a rolling update. Needs the history of git
+	@scripts/deps build test install
+	@scripts/with-tests build $(SETUP)
+	@scripts/build-version >/dev/null
+	@BUILD_DIR=$(CURDIR)/build $(PYTHON) -m pytest -q -p no:cacheprovider test/functional/test_samples.py
+	@BUILD_DIR=$(CURDIR)/build UPGRADE_SECONDS=$${UPGRADE_SECONDS:-60} $(PYTHON) -m pytest -q -p no:cacheprovider \
+		test/install/test_upgrade.py test/install/test_rolling_update.py
+
 asan: ## the same tests under AddressSanitizer and UBSan, in build-asan/
 	@scripts/deps build test
 	@scripts/with-tests build-asan $(SETUP) $(SANITIZE)
 	@REPLICAS_SECONDS=$${REPLICAS_SECONDS:-20} EDGE_SECONDS=$${EDGE_SECONDS:-30} CHAOS_SECONDS=$${CHAOS_SECONDS:-60} scripts/run-tests build-asan
 
-lint: ## formatting, static analysis, layers, banned functions, generated docs
+lint: ## formatting, static analysis of C, shell and Python, our own checks of sources and documents
 	@scripts/deps build test lint
 	@scripts/with-tests build $(SETUP)
 	@scripts/lint build
@@ -53,8 +69,11 @@ lint: ## formatting, static analysis, layers, banned functions, generated docs
 format: ## format every C file in place
 	@find src test tools -name '*.[ch]' -exec clang-format -i {} +
 
-docs: all ## write docs/CONFIG.md from the table of settings
+docs: all ## write docs/CONFIG.md from the table of settings, docs/API.md from the routing table, and the chart's values
+	@scripts/deps build test
 	@build/smart-router check-config --markdown >docs/CONFIG.md
+	@$(PYTHON) scripts/api-docs build
+	@$(PYTHON) scripts/chart-values
 
 bench: ## compare with nginx and redis-benchmark; prints tables, writes build/bench.json and build/bench-redis.json
 	@scripts/deps build bench
@@ -67,6 +86,21 @@ bench-gateway: ## 1,000 calls at once directly, through nginx and through the ro
 	@$(MAKE) --no-print-directory all
 	@ninja -C build tools/agent-sim tools/provider-sim
 	@$(PYTHON) bench/gateway.py
+
+bench-latency: ## latency at a constant arrival rate, and the rate by connections; writes build/bench-latency.json and two plots
+	@scripts/deps build bench
+	@$(MAKE) --no-print-directory all
+	@$(PYTHON) bench/latency.py
+	@$(PYTHON) bench/plot.py
+
+bench-autoscale: ## a day of calls with an autoscaler, in simulated time; draws docs/autoscale.svg
+	@scripts/with-tests build
+	@$(PYTHON) bench/autoscale.py
+
+bench-pages: ## allocations beside a client that fetches /metrics or pages of 1,000 pods without pause; writes build/bench-pages.json
+	@scripts/deps build bench
+	@$(MAKE) --no-print-directory all
+	@$(PYTHON) bench/pages.py
 
 bench-slow: ## 10,000 slow connections for two minutes, beside 64 clients; 10,000 idle ones; floods, of TLS too; writes build/bench-slow.json and more
 	@scripts/deps build bench
@@ -96,11 +130,27 @@ fuzz: ## every fuzz target for FUZZ_SECONDS (60) under libFuzzer, ASan and UBSan
 	@scripts/fuzz build-fuzz
 
 install: all ## install below PREFIX (/usr/local), inside DESTDIR if that is set
-	@install -D -m 0755 build/smart-router '$(DESTDIR)$(PREFIX)/bin/smart-router'
-	@install -D -m 0644 -t '$(DESTDIR)$(PREFIX)/share/doc/smart-router' README.md LICENSE CHANGELOG.md docs/*.md
+	@scripts/install build '$(DESTDIR)' '$(PREFIX)'
+
+deb: ## build the Debian package into dist/
+	@scripts/deps build install
+	@scripts/deb dist
+
+release: ## gather package, sources, SBOM, chart and image with their checksums in dist/
+	@scripts/deps build install
+	@scripts/release dist
+
+chart: ## pack the Helm chart into dist/, with the version of the tree
+	@scripts/chart
+
+manifests: ## render deploy/kubernetes from the Helm chart; builds helm once, through Go's module proxy
+	@scripts/kube-manifests
+
+image: ## build the container images smart-router and smart-router-agent-sim, with podman, buildah or docker
+	@scripts/image
 
 clean: ## remove what was built; ./data stays
-	@rm -rf build build-asan build-fuzz
+	@rm -rf build build-asan build-fuzz dist
 
 build/build.ninja:
 	@test -x "$$(command -v $(MESON))" || { echo "$(MESON) is missing: run 'make deps' first" >&2; exit 1; }

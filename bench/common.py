@@ -156,13 +156,14 @@ class Router:
         os.truncate(self.log, 0)
 
 
-def load(server, port, seconds, prefix, pause_ms=None, scheme="http"):
+def load(server, port, seconds, prefix, pause_ms=None, scheme="http", connections=CONNECTIONS):
     """One slot: wrk against one server. Returns what wrk and /proc say. With a pause, clients rest between requests."""
     before = cpu_seconds(server.pid)
     client_before = os.times()
     run = subprocess.run(
-        pinned(CLIENT_CORE, ["wrk", "-t1", f"-c{CONNECTIONS}", f"-d{seconds}s", "-s",
-                             os.path.join(ROOT, "bench", "pairs.lua"), f"{scheme}://127.0.0.1:{port}", "--", prefix]
+        pinned(CLIENT_CORE, ["wrk", "-t1", f"-c{connections}", f"-d{seconds}s", "-s",
+                             os.path.join(ROOT, "bench", "pairs.lua"), f"{scheme}://127.0.0.1:{port}", "--", prefix,
+                             str(2 * connections)]
                + ([str(pause_ms)] if pause_ms else [])),
         capture_output=True, text=True, timeout=seconds + 60, check=True)
     used = cpu_seconds(server.pid) - before

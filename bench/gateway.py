@@ -24,7 +24,7 @@ import time
 from common import CLIENT_CORE, ROOT, SERVER_CORE, Client, Router, cpu_seconds, free_ports, memory_mb, pinned, spread
 
 sys.path.insert(0, os.path.join(ROOT, "test", "functional"))
-import streams  # noqa: E402  the shipped configuration of nginx, as the tests start it
+import streams  # the shipped configuration of nginx, as the tests start it
 
 FRAMES_PER_S = 50
 WAYS = ("direct", "nginx", "router")

@@ -15,8 +15,8 @@ import time
 import common
 
 sys.path.insert(0, os.path.join(common.ROOT, "test", "functional"))
-import kube  # noqa: E402
-import redis_servers  # noqa: E402
+import kube
+import redis_servers
 
 ROUTERS = 3
 SETTLE_S = 15  # elections and first lists are over

@@ -21,8 +21,8 @@ from datetime import datetime
 import common
 
 sys.path.insert(0, os.path.join(common.ROOT, "test", "functional"))
-import kube  # noqa: E402
-import redis_servers  # noqa: E402
+import kube
+import redis_servers
 
 GUESTS = 20
 TIERS = {"tiers": {"guest": {"target": GUESTS}, "gold": {"target": 100000}}, "default_chain": ["guest", "gold"]}

@@ -1,15 +1,16 @@
 -- pairs.lua - wrk's load: every call is allocated and, a little later, released.
 --
--- wrk -s pairs.lua URL -- PREFIX [PAUSE]     PREFIX makes the call_sids of this run unlike those of any other; each
--- connection rests for PAUSE milliseconds before each request.
+-- wrk -s pairs.lua URL -- PREFIX LAG [PAUSE]     PREFIX makes the call_sids of this run unlike those of any other;
+-- each connection rests for PAUSE milliseconds before each request.
 --
 -- wrk does not say on which connection a request goes out. A release follows its allocation by LAG requests or
--- more, so that with 64 connections, one request each under way, the allocation has been answered by then.
+-- more. With LAG twice the number of connections, one request each under way, the allocation has been answered by
+-- then.
 
-local LAG = 128
 local FIRST = 10000000 -- numbers of one width, so that every body of a kind has the same length
 
 local sent, allocated, released = -1, 0, 0
+local lag
 local allocate, release
 
 function init(args)
@@ -20,7 +21,8 @@ function init(args)
             .. "Content-Length: " .. body .. '\r\n\r\n{"call_sid":"' .. prefix
     end
     allocate, release = head("allocate"), head("release")
-    local pause = tonumber(args[2])
+    lag = tonumber(args[2]) or 128
+    local pause = tonumber(args[3])
     if pause then -- wrk looks whether there is such a function
         function delay()
             return pause
@@ -33,7 +35,7 @@ function request()
     if sent == 0 then -- wrk asks for one request to look at, which it does not send
         return "GET /health HTTP/1.1\r\nHost: localhost\r\n\r\n"
     end
-    if sent > LAG and sent % 2 == 0 then
+    if sent > lag and sent % 2 == 0 then
         released = released + 1
         return release .. (FIRST + released) .. '"}'
     end

@@ -1,6 +1,5 @@
 /*
- * main.c - the entry point: parses the arguments, loads and checks the settings, and runs the
- * command.
+ * main.c - the entry point, and the commands that need the whole program.
  */
 #include <fcntl.h>
 #include <stdio.h>
@@ -10,6 +9,7 @@
 #include "api/api.h"
 #include "app/app.h"
 #include "app/check.h"
+#include "app/check_files.h"
 #include "cli/cli.h"
 
 enum { OUTPUT_MAX = 1024 * 1024 };
@@ -30,13 +30,23 @@ static int print(struct strbuf *buf)
     return status;
 }
 
+/* The settings go to standard output, what is wrong with the files that they name to standard error. */
 static int print_config(const struct config *config)
 {
-    struct strbuf buf;
+    struct strbuf buf, findings;
+    struct slice text;
+    bool is_well;
+    int status;
 
     strbuf_init(&buf, NULL, OUTPUT_MAX);
     config_show(config, &buf);
-    return print(&buf);
+    status = print(&buf);
+    strbuf_init(&findings, NULL, OUTPUT_MAX);
+    is_well = check_files(config, &findings) && !strbuf_failed(&findings);
+    text = strbuf_slice(&findings);
+    fwrite(text.data, 1, text.len, stderr);
+    strbuf_release(&findings);
+    return status == EXIT_OK && !is_well ? EXIT_FAILED : status;
 }
 
 static int print_markdown(void)
@@ -57,6 +67,16 @@ static int print_routes(void)
     return print(&buf);
 }
 
+static int print_openapi(void)
+{
+    struct strbuf buf;
+
+    strbuf_init(&buf, NULL, OUTPUT_MAX);
+    api_write_openapi(&buf);
+    strbuf_append_char(&buf, '\n');
+    return print(&buf);
+}
+
 /*
  * Somebody may have started us with a standard descriptor closed. The next one that is opened would take its
  * place, and the log would be written into a socket.
@@ -71,24 +91,13 @@ static void open_standard_descriptors(void)
         close(fd);
 }
 
-int main(int argc, char **argv)
+static int load_settings(struct config **ret_config)
 {
     CLEANUP(config_freep) struct config *config = NULL;
-    int status = EXIT_OK;
-    enum cli_action action;
     struct slice errors;
 
-    open_standard_descriptors();
-    action = cli_parse(argc, argv, &status);
-    if (action == CLI_EXIT)
-        return status;
-    if (action == CLI_CONFIG_MARKDOWN)
-        return print_markdown();
-    if (action == CLI_ROUTES)
-        return print_routes();
-
     if (config_load(environment, NULL, &config) < 0) {
-        fputs("smart-router: no memory for the settings\n", stderr);
+        cli_say("no memory for the settings");
         return EXIT_FAILED;
     }
     check_settings(config);
@@ -97,5 +106,55 @@ int main(int argc, char **argv)
         fwrite(errors.data, 1, errors.len, stderr);
         return EXIT_USAGE;
     }
-    return action == CLI_CHECK_CONFIG ? print_config(config) : app_run(config);
+    *ret_config = TAKE(config);
+    return EXIT_OK;
+}
+
+static int command_serve(const struct cli_options *options UNUSED)
+{
+    CLEANUP(config_freep) struct config *config = NULL;
+    int status = load_settings(&config);
+
+    return status == EXIT_OK ? app_run(config) : status;
+}
+
+static int command_check_config(const struct cli_options *options)
+{
+    CLEANUP(config_freep) struct config *config = NULL;
+    int status;
+
+    if (options->flags & CLI_MARKDOWN)
+        return print_markdown();
+    status = load_settings(&config);
+    return status == EXIT_OK ? print_config(config) : status;
+}
+
+static int command_routes(const struct cli_options *options)
+{
+    return options->flags & CLI_OPENAPI ? print_openapi() : print_routes();
+}
+
+/* The commands that need the whole program; src/cli has the others. The first is what runs without a name. */
+static const struct cli_command commands[] = {
+    {.name = "serve", .help = "serve the API (the default)", .run = command_serve},
+    {
+        .name = "check-config",
+        .options = CLI_MARKDOWN,
+        .help = "print the effective settings and their origin, or the errors in them; read the\n"
+                "files that they name, and say what is wrong with these",
+        .run = command_check_config,
+    },
+    {
+        .name = "routes",
+        .options = CLI_OPENAPI,
+        .help = "print every route of the API and the roles of the keys that may use it;\n"
+                "with --openapi print the OpenAPI document, which GET /openapi.json serves",
+        .run = command_routes,
+    },
+};
+
+int main(int argc, char **argv)
+{
+    open_standard_descriptors();
+    return cli_run(argc, argv, commands, ARRAY_LEN(commands));
 }

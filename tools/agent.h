@@ -32,7 +32,8 @@ enum {
 
 struct fleet_settings {
     const char *host;
-    uint16_t base_port; /* 0: free ones */
+    const char *advertised_host; /* NULL: as host */
+    uint16_t base_port;          /* 0: free ones */
     int count;
     const char *name_prefix;
     bool has_router;

@@ -18,6 +18,7 @@ static const char usage[] =
     "  --agents N           how many (1)\n"
     "  --base-port P        the first one's port, the others follow; 0: free ports (9000)\n"
     "  --host ADDRESS       where to listen (127.0.0.1)\n"
+    "  --advertise HOST     the host to register, an address or a name; needed with --host 0.0.0.0 (--host)\n"
     "  --name-prefix TEXT   pods are called TEXT0, TEXT1, ... (voice-agent-)\n"
     "  --router URL         for what follows: http://127.0.0.1:8080\n"
     "  --api-key-file FILE  its API_KEY is in that file\n"
@@ -37,6 +38,7 @@ static const struct option options[] = {
     {"agents", required_argument, NULL, 'n'},
     {"base-port", required_argument, NULL, 'p'},
     {"host", required_argument, NULL, 'H'},
+    {"advertise", required_argument, NULL, 'A'},
     {"name-prefix", required_argument, NULL, 'N'},
     {"router", required_argument, NULL, 'r'},
     {"api-key-file", required_argument, NULL, 'k'},
@@ -63,6 +65,9 @@ static void take_option(int option, struct fleet_settings *settings, bool *has_h
         break;
     case 'H':
         settings->host = optarg;
+        break;
+    case 'A':
+        settings->advertised_host = optarg;
         break;
     case 'N':
         settings->name_prefix = optarg;

@@ -1,5 +1,5 @@
 /*
- * answer.h - where a webhook's answer sends a call.
+ * answer.h - reads the WebSocket URL from a webhook's answer.
  */
 #ifndef TOOLS_ANSWER_H
 #define TOOLS_ANSWER_H

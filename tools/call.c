@@ -6,6 +6,7 @@
 
 #include "answer.h"
 #include "base/clock.h"
+#include "base/hex.h"
 #include "campaign.h"
 #include "sign.h"
 
@@ -209,18 +210,12 @@ static void call_hang_up(struct call *call)
         peer_say_goodbye(&call->peer, WS_CLOSE_NORMAL);
 }
 
-static void put_hex(char *text, size_t digits, uint64_t value)
-{
-    for (size_t i = digits; i > 0; i--, value >>= 4)
-        text[i - 1] = "0123456789abcdef"[value & 15];
-}
-
 static uint64_t get_hex(const char *text, size_t digits)
 {
     uint64_t value = 0;
 
     for (size_t i = 0; i < digits; i++)
-        value = value << 4 | (uint64_t)(text[i] <= '9' ? text[i] - '0' : text[i] - 'a' + 10);
+        value = value << 4 | (uint64_t)hex_value(text[i]);
     return value;
 }
 
@@ -231,8 +226,8 @@ static size_t payload_make(const struct call *call, uint64_t number, uint64_t se
     const char *tail = call->start.dialect == MEDIA_EXOTEL ? "AAA=" : "AA==";
     size_t len = media_payload_len(call->start.dialect);
 
-    put_hex(payload, PAYLOAD_NUMBER_LEN, number);
-    put_hex(payload + PAYLOAD_NUMBER_LEN, PAYLOAD_TIME_LEN, sent_ns);
+    hex_write(payload, PAYLOAD_NUMBER_LEN, number);
+    hex_write(payload + PAYLOAD_NUMBER_LEN, PAYLOAD_TIME_LEN, sent_ns);
     memcpy(payload + PAYLOAD_HEAD_LEN, call->campaign->pattern + number % 64, len - PAYLOAD_HEAD_LEN);
     memcpy(payload + len - 4, tail, 4);
     return len;

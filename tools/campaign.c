@@ -5,7 +5,8 @@
 #include "campaign.h"
 
 #include <stdlib.h>
-#include <sys/random.h>
+
+#include "base/random.h"
 
 static bool campaign_may_place(const struct campaign *campaign, uint64_t now_ms)
 {
@@ -64,7 +65,7 @@ int campaign_start(struct campaign *campaign, struct net *net, const struct camp
     int r = 0;
 
     *campaign = (struct campaign){.net = net, .settings = *settings};
-    if (getrandom(&campaign->run, sizeof(campaign->run), 0) != (ssize_t)sizeof(campaign->run))
+    if (!random_bytes_wait(&campaign->run, sizeof(campaign->run)))
         abort();
     if (!settings->has_ws_url)
         r = url_resolve(&settings->router, &campaign->router_address);

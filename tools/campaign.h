@@ -1,5 +1,5 @@
 /*
- * campaign.h - many calls, as a telephony provider places them, and what became of them.
+ * campaign.h - places many calls as a telephony provider does, and counts their results.
  *
  * A call: webhook, stream, frames of 20 ms, hangup, status callback. Every frame carries its number, the time
  * it was sent and a pattern, so that what comes back can be checked for being complete, in order and

@@ -1,5 +1,5 @@
 /*
- * histogram.h - how often which time was seen; exact to about one part in 64, in fixed memory.
+ * histogram.h - counts durations in fixed memory; exact to about one part in 64.
  */
 #ifndef TOOLS_HISTOGRAM_H
 #define TOOLS_HISTOGRAM_H

@@ -1,41 +1,10 @@
 /*
- * link.c - sets up the event loop, and connects, reads, writes and closes one TCP connection.
+ * link.c - connects, reads, writes and closes one TCP connection.
  */
 #include "link.h"
 
 #include <netinet/tcp.h>
-#include <sched.h>
-#include <signal.h>
-#include <stdio.h>
 #include <stdlib.h>
-#include <sys/resource.h>
-
-void net_init(struct net *net)
-{
-    struct rlimit files;
-
-    signal(SIGPIPE, SIG_IGN);
-    /*
-     * Whoever is woken by a frame waits until the waker has sent the others that are due. Where both ends of
-     * the calls share a core, they would otherwise take turns for every single frame.
-     */
-    (void)sched_setscheduler(0, SCHED_BATCH, &(struct sched_param){0});
-    if (getrlimit(RLIMIT_NOFILE, &files) == 0 && files.rlim_cur < files.rlim_max) {
-        files.rlim_cur = files.rlim_max;
-        (void)setrlimit(RLIMIT_NOFILE, &files);
-    }
-    if (uv_loop_init(&net->loop) != 0) {
-        fputs("no event loop\n", stderr);
-        exit(1);
-    }
-}
-
-void net_release(struct net *net)
-{
-    int r = uv_loop_close(&net->loop);
-
-    assert(r == 0);
-}
 
 /*
  * Frames are small and seldom: nothing is gained by waiting for more, nor by a congestion control that paces,

@@ -10,23 +10,12 @@
 #include <uv.h>
 
 #include "base/base.h"
+#include "net.h"
 
 enum {
-    NET_READ_MAX = 64 * 1024,
-    NET_BACKLOG = 1024,
     LINK_QUEUE_MAX = 4 << 20,  /* bytes; a write beyond it fails */
     LINK_QUEUE_HIGH = 1 << 20, /* link_is_full */
 };
-
-/* What all links of a process share. */
-struct net {
-    uv_loop_t loop;
-    char buffer[NET_READ_MAX]; /* whatever is read is used up before the next read */
-};
-
-/* Also lets the process open as many files as the system allows. Ends the process where there is no loop. */
-void net_init(struct net *net);
-void net_release(struct net *net);
 
 struct link;
 

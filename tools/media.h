@@ -1,5 +1,5 @@
 /*
- * media.h - what the three providers say on their media streams, in both directions.
+ * media.h - the messages of the three providers on their media streams, in both directions.
  *
  * A media message is looked at without being parsed, because there are fifty of them a second for each call;
  * everything else is rare and is parsed.

@@ -6,8 +6,8 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <strings.h>
-#include <sys/random.h>
 
+#include "base/random.h"
 #include "url.h"
 
 static struct peer *peer_of(struct link *link)
@@ -235,7 +235,7 @@ int peer_connect(struct peer *peer, struct net *net, const struct peer_ops *ops,
 {
     peer_init(peer, ops, false);
     ws_make_key(peer->key);
-    if (getrandom(&peer->mask, sizeof(peer->mask), 0) != (ssize_t)sizeof(peer->mask))
+    if (!random_bytes_wait(&peer->mask, sizeof(peer->mask)))
         abort();
     strbuf_printf(&peer->head,
                   "GET %s HTTP/1.1\r\nHost: %s:%u\r\nUpgrade: websocket\r\nConnection: Upgrade\r\n"

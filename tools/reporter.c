@@ -94,13 +94,13 @@ static void agent_heard(void *arg, int err, int status, struct slice body UNUSED
 static int reporter_register(struct agent *agent)
 {
     const struct fleet_settings *settings = &agent->fleet->settings;
+    const char *host = settings->advertised_host ? settings->advertised_host : settings->host;
     char address[URL_HOST_MAX + 16];
     struct json_writer json;
     struct strbuf buf;
     int r;
 
-    snprintf(address, sizeof(address), strchr(settings->host, ':') ? "[%s]:%u" : "%s:%u", settings->host,
-             agent->port);
+    snprintf(address, sizeof(address), strchr(host, ':') ? "[%s]:%u" : "%s:%u", host, agent->port);
     strbuf_init(&buf, NULL, REPORT_MAX);
     json_begin(&json, &buf);
     json_object_begin(&json);

@@ -8,6 +8,8 @@
 #include <openssl/evp.h>
 #include <openssl/hmac.h>
 
+#include "base/hex.h"
+
 #define NONCE "19450101"
 
 enum { TEXT_MAX = 16 * 1024 };
@@ -17,21 +19,13 @@ struct field {
     char *value;
 };
 
-static int hex_value(char c)
-{
-    const char *digits = "0123456789abcdef";
-    const char *found = c ? strchr(digits, c >= 'A' && c <= 'F' ? c | 0x20 : c) : NULL;
-
-    return found ? (int)(found - digits) : -1;
-}
-
 static void decode(char *text)
 {
     char *out = text;
 
     for (; *text; text++) {
-        if (*text == '%' && hex_value(text[1]) >= 0 && hex_value(text[2]) >= 0) {
-            *out++ = (char)(hex_value(text[1]) * 16 + hex_value(text[2]));
+        if (*text == '%' && hex_pair(text + 1) >= 0) {
+            *out++ = (char)hex_pair(text + 1);
             text += 2;
         } else {
             *out++ = *text;

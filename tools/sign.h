@@ -1,5 +1,5 @@
 /*
- * sign.h - what the providers add to their requests so that they are believed.
+ * sign.h - signs webhooks as the providers do.
  */
 #ifndef TOOLS_SIGN_H
 #define TOOLS_SIGN_H

@@ -1,5 +1,5 @@
 /*
- * url.h - http:// and ws:// URLs, and where they lead.
+ * url.h - parses http:// and ws:// URLs, and looks up their addresses.
  */
 #ifndef TOOLS_URL_H
 #define TOOLS_URL_H

@@ -6,7 +6,8 @@
 #include <openssl/evp.h>
 #include <openssl/sha.h>
 #include <stdlib.h>
-#include <sys/random.h>
+
+#include "base/random.h"
 
 #define WS_GUID "258EAFA5-E914-47DA-95CA-C5AB0DC85B11"
 
@@ -24,7 +25,7 @@ void ws_make_key(char ret_key[WS_KEY_LEN + 1])
 {
     unsigned char bytes[16];
 
-    if (getrandom(bytes, sizeof(bytes), 0) != (ssize_t)sizeof(bytes))
+    if (!random_bytes_wait(bytes, sizeof(bytes)))
         abort();
     EVP_EncodeBlock((unsigned char *)ret_key, bytes, sizeof(bytes));
 }

@@ -1,20 +1,50 @@
 -- A page of calls in the order in which their leases end, or one call.
 --
--- ARGV: 4 the lease's end from which it begins, 5 how many with just that end to pass over, 6 how many; or 4 ''
--- and 5 a call_sid. Answers {calls in all, server's time, then for each: call_sid, pod, pool, merchant, provider,
--- allocated_at, expiry, pod's record}.
+-- @arg expiry: the end of the lease with which the page begins; '': one call
+-- @arg skip: how many calls with exactly that end to skip; or the call_sid of the one call
+-- @optional limit: how many calls
+--
+-- Answers {number of all calls, server's time, then for each: call_sid, pod, pool, merchant,
+-- provider, allocated_at, expiry, pod's record, the field `renewed` or '', 1 if it has had a
+-- connection else 0, the live routers that carry it}. If the one call does not exist, its last
+-- refusal follows, if it is known: see release_and_allocate.lua, from `unreadable` on.
 -- include base
-local answer = {rc('ZCARD', P .. 'calls:active'), string.format('%.0f', now)}
+local answer = {rc('ZCARD', KEY.CALLS_ACTIVE), string.format('%.0f', now)}
 local page
-if ARGV[4] == '' then
-  page = {ARGV[5], rc('ZSCORE', P .. 'calls:active', ARGV[5]) or '0'}
+if ARG.expiry == '' then
+  page = {ARG.skip, rc('ZSCORE', KEY.CALLS_ACTIVE, ARG.skip) or '0'}
 else
-  page = rc('ZRANGEBYSCORE', P .. 'calls:active', ARGV[4], '+inf', 'WITHSCORES', 'LIMIT', ARGV[5], ARGV[6])
+  page = rc('ZRANGEBYSCORE', KEY.CALLS_ACTIVE, ARG.expiry, '+inf', 'WITHSCORES', 'LIMIT', ARG.skip,
+    ARG.limit)
 end
+-- The routers of the field `carriers` that are alive, in the same form. As call_left() in
+-- lib/calls.lua.
+local is_alive = {}
+local function live_carriers(carriers)
+  local names = {}
+  for name in string.gmatch(carriers or '', '[^,]+') do
+    if is_alive[name] == nil then
+      is_alive[name] = rc('EXISTS', P .. 'carrier:' .. name) == 1
+    end
+    if is_alive[name] then
+      names[#names + 1] = name
+    end
+  end
+  return table.concat(names, ',')
+end
+
+-- The refusal that lib/keep_refusal.lua has stored. A text that was made by hand counts as none.
+local function add_refusal(call_sid)
+  local is_read, refusal = pcall(cjson.decode, rc('GET', P .. 'refused:' .. call_sid) or '')
+  for i = 2, is_read and type(refusal) == 'table' and #refusal or 0 do
+    answer[#answer + 1] = type(refusal[i]) == 'number' and refusal[i] or tostring(refusal[i])
+  end
+end
+
 for i = 1, #page, 2 do
   -- As call_record() in lib/calls.lua.
-  local record = rc('HMGET', P .. 'call:' .. page[i], 'pod_name', 'source_pool', 'merchant_id', 'provider', 'allocated_at',
-    'reseller_id')
+  local record = rc('HMGET', P .. 'call:' .. page[i], 'pod_name', 'source_pool', 'merchant_id',
+    'provider', 'allocated_at', 'reseller_id', 'renewed', 'connected', 'carriers')
   local n = #answer
   local expiry = page[i + 1]
   if record[1] and expiry == '0' then
@@ -22,7 +52,8 @@ for i = 1, #page, 2 do
     expiry = string.format('%.0f', call_expiry(page[i], record[1]))
   end
   if not string.find(expiry, '^%d+$') then
-    expiry = string.format('%.0f', math.max(0, math.min(tonumber(expiry) or 0, 1e15))) -- made by hand
+    -- Made by hand.
+    expiry = string.format('%.0f', math.max(0, math.min(tonumber(expiry) or 0, 1e15)))
   end
   answer[n + 1] = page[i]
   answer[n + 2] = record[1] or ''
@@ -31,6 +62,12 @@ for i = 1, #page, 2 do
   answer[n + 5] = record[4] or ''
   answer[n + 6] = record[5] or '0'
   answer[n + 7] = expiry
-  answer[n + 8] = record[1] and rc('HGET', P .. 'pods', record[1]) or ''
+  answer[n + 8] = record[1] and rc('HGET', KEY.PODS, record[1]) or ''
+  answer[n + 9] = record[7] or ''
+  answer[n + 10] = record[8] and 1 or 0
+  answer[n + 11] = live_carriers(record[9])
+  if ARG.expiry == '' and (not record[1] or expiry == '0') then
+    add_refusal(page[i])
+  end
 end
 return answer

@@ -1,14 +1,24 @@
--- Gives a pod no new call for a while. ARGV: 4 pod, 5 how long in ms.
--- Answers {0} if it is unknown, else {1, calls it carries, until when}.
+-- Gives a pod no new call for a while, or until it is undrained.
+--
+-- @arg pod: its name
+-- @arg ttl_ms: for how long; '': until it is undrained
+--
+-- Answers {POD_UNKNOWN} or {POD_KNOWN, number of its calls, the end of the drain or
+-- DRAIN_HAS_NO_END}.
 -- include base
 -- include deadline
--- include fresh
+-- include current_tiers
 -- include pods
-local pod, ttl = ARGV[4], tonumber(ARGV[5])
+local pod, ttl = ARG.pod, tonumber(ARG.ttl_ms)
 local info = pod_get(pod)
 if not info then
-  return {0}
+  return {CONST.POD_UNKNOWN}
 end
--- Redis keeps a key until its time has passed, a millisecond longer than the drain lasts.
-rc('SET', P .. 'pod:draining:' .. pod, 'true', 'PX', math.max(1, ttl - 1))
-return {1, (pod_place(pod, info)), string.format('%.0f', now + ttl)}
+if ttl then
+  -- Redis keeps a key until its expiry has passed: a millisecond longer than the drain lasts.
+  rc('SET', P .. 'pod:draining:' .. pod, CONST.DRAINED, 'PX', math.max(1, ttl - 1))
+else
+  rc('SET', P .. 'pod:draining:' .. pod, CONST.DRAINED)
+end
+return {CONST.POD_KNOWN, (pod_place(pod, info)),
+  ttl and string.format('%.0f', now + ttl) or CONST.DRAIN_HAS_NO_END}

@@ -1,26 +1,33 @@
--- A pod's own word on the calls it carries, in one part or in several.
+-- A pod names the calls that it carries, in one part or in several.
 --
--- ARGV: 4 pod, 5 lease in ms, 6 record's life in ms, 7 heartbeats that may leave a call out, '' if more parts follow,
--- 8 age in ms below which a call is not ended, 9 how many calls the parts before this one had, 10… call_sids: in the
--- last part all of them, in the others their own. Answers {0} if the pod is unknown, else
--- {1, r|a|c|o for each call of this part: renewed, adopted, conflict, over; then the ended calls, five texts each: those
--- whose slot another call has by now, and, in the last part, those that the pod no longer mentions}.
+-- @arg pod: its name
+-- @arg lease_ms: the lease
+-- @arg record_ms: the least life of a record
+-- @arg misses: the number of heartbeats in a row that may omit a call; '' if more parts follow
+-- @arg young_ms: a younger call is not ended
+-- @arg done: the number of calls in the parts before this one
+-- @each call_sid: in the last part all calls, in the others only their own
+--
+-- Answers {POD_UNKNOWN} or {POD_KNOWN, CALL_RENEWED, CALL_ADOPTED, CALL_CONFLICT or CALL_ENDED for
+-- each call of this part, then the ENDED_TEXTS of ended calls}. These are the calls whose slot
+-- another call has by now, and, in the last part, the calls that the pod omits.
 -- include base
 -- include deadline
--- include fresh
+-- include current_tiers
 -- include adopt
--- include keep
-local pod, lease_ms, record_ms = ARGV[4], tonumber(ARGV[5]), tonumber(ARGV[6])
+-- include renew
+local pod, lease_ms, record_ms = ARG.pod, tonumber(ARG.lease_ms), tonumber(ARG.record_ms)
 local info = pod_get(pod)
 if not info then
-  return {0}
+  return {CONST.POD_UNKNOWN}
 end
-rc('ZADD', P .. 'heartbeats', now, pod)
+rc('ZADD', KEY.HEARTBEATS, now, pod)
+rc('HSET', P .. 'pods:heard', pod, string.format('%.0f', now))
 
-local answer, lost, listed, is_changed = {1}, {}, {}, false
-local is_last = ARGV[7] ~= ''
-local first = is_last and 10 + ARGV[9] or 10
-for i = 10, first - 1 do
+local answer, lost, listed, is_changed = {CONST.POD_KNOWN}, {}, {}, false
+local is_last = ARG.misses ~= ''
+local first = is_last and EACH.FIRST + ARG.done or EACH.FIRST
+for i = EACH.FIRST, first - 1 do
   listed[ARGV[i]] = true
 end
 for i = first, #ARGV do
@@ -30,16 +37,18 @@ for i = first, #ARGV do
   local at = i - first + 2
   listed[call_sid] = true
   if owner and owner ~= pod then
-    answer[at] = 'c'
+    answer[at] = CONST.CALL_CONFLICT
   elseif owner then
-    answer[at] = call_keep(call_sid, pod, info, record, lost, lease_ms, record_ms)
+    answer[at] = call_renew_checked(call_sid, pod, info, record, lost,
+      CONST.RENEWED_BY_POD, lease_ms, record_ms)
   else
-    answer[at] = call_adopt(call_sid, '', pod, info, lease_ms, record_ms)
-    is_changed = is_changed or answer[at] == 'a'
+    answer[at] = call_adopt(call_sid, '', pod, info, CONST.RENEWED_BY_POD, lease_ms, record_ms)
+    is_changed = is_changed or answer[at] == CONST.CALL_ADOPTED
   end
 end
 if is_last and info.held_until > now then
-  -- It has spoken: what it carries is known now, so it may get calls again. After that time a sweep sees to it.
+  -- The calls of the pod are known now, so it may get calls again. A hold that has expired is ended
+  -- by a sweep.
   info.held_until = 0
   pod_put(pod, info)
   is_changed = true
@@ -48,19 +57,20 @@ if is_changed then
   pod_settle(pod, info)
 end
 
--- Ends the calls that the pod no longer speaks of; young ones may simply not have reached it yet.
+-- Ends the calls that the pod omits. A young call may not have reached the pod yet.
 for _, call_sid in ipairs(is_last and pod_calls(pod) or {}) do
   if not listed[call_sid] then
     local record = call_record(call_sid)
     local misses = record[1] and rc('HINCRBY', P .. 'call:' .. call_sid, 'misses', 1)
     if not misses then
-      call_drop(call_sid, pod, false) -- its record was deleted by hand, or by the first implementation
+      -- Its record was deleted, by hand or by the first implementation.
+      call_drop(call_sid, pod, false)
       if pod_settle(pod, info) then
         break
       end
-    elseif misses >= tonumber(ARGV[7]) and now - (tonumber(record[5]) or 0) * 1000 > tonumber(ARGV[8]) then
-      call_ended(lost, call_sid, record, 'unmentioned')
-      call_drop(call_sid, pod, info.tier)
+    elseif misses >= tonumber(ARG.misses) and
+      now - (tonumber(record[5]) or 0) * 1000 > tonumber(ARG.young_ms) then
+      call_end(lost, call_sid, record, pod, info.tier, CONST.END_UNMENTIONED)
       if pod_settle(pod, info) then
         break
       end

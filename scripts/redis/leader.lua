@@ -1,55 +1,63 @@
--- The lock of the leader. ARGV: 4 who asks, 5 for how long in ms, 6 'take', 'wait' or 'give'.
+-- The lock of the leader.
 --
--- 'take' gives {who leads now, the fence}: the lock is taken if it is free, and kept if it is one's own. The fence
--- grows with every change of hands, so that a leader who slept through one can be told from the one who leads (see
--- lib/fence.lua). It starts from the time, so that a wiped store does not give old numbers again.
--- 'wait' is the same, but does not take a lock that vanished together with its fence: then the store was wiped, and
--- whoever led so far knows best what was in it; unless another program led, which has no fence. 'give' lets it go if it is
--- one's own, so that the next one need not wait. 'see' tells of a leader by a Lease of Kubernetes, ARGV[4], that is not the
--- router that asks.
+-- @arg name: the router that asks; with LEADER_SEE the leader that the Lease names
+-- @arg lock_ms: the life of the lock
+-- @arg what: LEADER_TAKE, LEADER_WAIT, LEADER_GIVE or LEADER_SEE
 --
--- Whoever leads and is one of ours says so in {prefix}leader:ours, and {prefix}leader:known keeps its name. Where the first is
--- not there, a leader of another name is another program, such as the first implementation, and {prefix}leader:other tells all
--- scripts (lib/other.lua). A leader of ours that cannot reach Redis for a while is none.
+-- LEADER_TAKE answers {the leader, the fence}. A free lock is taken, and the router's own is kept.
+-- The fence grows with every new leader, so that a leader that was paused during a change can be
+-- told from the present one (lib/fence.lua). It starts from the time, so that a wiped store does
+-- not give old numbers again. LEADER_WAIT is the same, but does not take a lock that vanished
+-- together with its fence: then the store was wiped, and the router that led until now knows best
+-- what was in it. If another program led, which has no fence, the lock is taken. LEADER_GIVE
+-- deletes the router's own lock, so that the next leader need not wait. LEADER_SEE reports a leader
+-- by a Lease of Kubernetes that is not the router that asks.
+--
+-- A leader of ours keeps its name in {prefix}leader:ours and in {prefix}leader:known. If the first
+-- key does not exist, a leader with another name is another program, such as the first
+-- implementation, and {prefix}leader:other tells this to all scripts (lib/other_leader.lua). A
+-- leader of ours that cannot reach Redis for a while does not count.
 -- include base
 -- include deadline
-local key, fence_key = ARGV[1] .. 'leader', ARGV[1] .. 'leader:fence'
+local key, fence_key = KEY.LEADER, KEY.LEADER_FENCE
 local function see(leader)
-  if redis.call('EXISTS', P .. 'leader:ours') == 0 and redis.pcall('GET', P .. 'leader:known') ~= leader then
-    redis.call('SET', P .. 'leader:other', leader, 'PX', ARGV[5])
+  if rc('EXISTS', P .. 'leader:ours') == 0 and
+    redis.pcall('GET', P .. 'leader:known') ~= leader then
+    rc('SET', P .. 'leader:other', leader, 'PX', ARG.lock_ms)
   end
 end
-if ARGV[6] == 'see' then
-  see(ARGV[4])
-  return {ARGV[4], '0'}
+if ARG.what == CONST.LEADER_SEE then
+  see(ARG.name)
+  return {ARG.name, '0'}
 end
-local holder, fence = redis.call('GET', key), redis.call('GET', fence_key)
--- One that was made by hand is no number to compare.
+local holder, fence = rc('GET', key), rc('GET', fence_key)
+-- A number that was made by hand cannot be compared.
 fence = fence and string.find(fence, '^[1-9]%d*$') and #fence < 16 and fence
-if ARGV[6] == 'give' then
-  if holder == ARGV[4] then
-    redis.call('DEL', key, P .. 'leader:ours')
+if ARG.what == CONST.LEADER_GIVE then
+  if holder == ARG.name then
+    rc('DEL', key, P .. 'leader:ours')
   end
   return {'', '0'}
 end
-if not holder and not fence and ARGV[6] == 'wait' and redis.call('EXISTS', P .. 'leader:other') == 0 then
+if not holder and not fence and ARG.what == CONST.LEADER_WAIT and
+  rc('EXISTS', P .. 'leader:other') == 0 then
   return {'', '0'}
 end
-if holder and holder ~= ARGV[4] then
-  if redis.call('PTTL', key) == -1 then
-    redis.call('PEXPIRE', key, ARGV[5]) -- made by hand: without an end nobody would ever lead
+if holder and holder ~= ARG.name then
+  if rc('PTTL', key) == -1 then
+    rc('PEXPIRE', key, ARG.lock_ms) -- made by hand: without an expiry nobody would ever lead
   end
   see(holder)
   return {holder, fence or '0'}
 end
-redis.call('SET', key, ARGV[4], 'PX', ARGV[5])
-redis.call('SET', P .. 'leader:ours', ARGV[4], 'PX', ARGV[5])
-redis.call('SET', P .. 'leader:known', ARGV[4])
-redis.call('DEL', P .. 'leader:other')
+rc('SET', key, ARG.name, 'PX', ARG.lock_ms)
+rc('SET', P .. 'leader:ours', ARG.name, 'PX', ARG.lock_ms)
+rc('SET', P .. 'leader:known', ARG.name)
+rc('DEL', P .. 'leader:other')
 if not fence then
-  fence = redis.call('TIME')[1]
-  redis.call('SET', fence_key, fence)
+  fence = time[1]
+  rc('SET', fence_key, fence)
 elseif not holder then
-  fence = string.format('%.0f', redis.call('INCR', fence_key)) -- tostring() rounds what has 15 digits
+  fence = string.format('%.0f', rc('INCR', fence_key)) -- tostring() rounds a number of 15 digits
 end
-return {ARGV[4], fence}
+return {ARG.name, fence}

@@ -1,26 +1,32 @@
--- A router does not carry a call any more: ends the call, unless another router carries it or somebody has renewed it.
+-- A router does not carry a call any more: ends the call, unless another router carries it or
+-- somebody has renewed it.
 --
--- ARGV: 4 call_sid, 5 the router or '', 6 when the lease ends if nobody has renewed it, '0' to release nothing, 7 '1' if
--- routers may have been out of reach until a moment ago: then none is taken for dead.
--- Answers {0} if there is no such call, {2} if it was renewed, {3} if another router carries it, or as release does.
+-- @arg call_sid: the call
+-- @arg carrier: the router, or ''
+-- @arg expiry: the end of the lease if nobody has renewed the call; '0': end nothing
+-- @arg is_after_outage: YES if routers may have been unreachable until a moment ago: none counts as
+--   dead
+--
+-- Answers {RELEASE_NOT_FOUND}, {LEAVE_RENEWED}, {LEAVE_CARRIED}, or as release_and_allocate.lua for
+-- a release.
 -- include base
 -- include deadline
--- include fresh
--- include finish
--- include ended
-local call_sid, carrier = ARGV[4], ARGV[5]
+-- include current_tiers
+-- include release
+-- include tombstone
+local call_sid, carrier = ARG.call_sid, ARG.carrier
 local record = call_record(call_sid)
 local pod = record[1]
 if not pod then
-  return {0}
+  return {CONST.RELEASE_NOT_FOUND}
 end
-if carrier ~= '' and call_left(call_sid, carrier, ARGV[7] == '1') then
-  return {3}
+if carrier ~= '' and call_left(call_sid, carrier, ARG.is_after_outage == CONST.YES) then
+  return {CONST.LEAVE_CARRIED}
 end
-if ARGV[6] == '0' or string.format('%.0f', call_expiry(call_sid, pod)) ~= ARGV[6] then
-  return {2}
+if ARG.expiry == '0' or string.format('%.0f', call_expiry(call_sid, pod)) ~= ARG.expiry then
+  return {CONST.LEAVE_RENEWED}
 end
 if rc('HGET', P .. 'call:' .. call_sid, 'renewed') then
-  call_over(call_sid, 'closed', '')
+  tombstone_add(call_sid, CONST.TOMBSTONE_CLOSED, '')
 end
-return call_finish(call_sid, record)
+return call_release(call_sid, record)

@@ -1,13 +1,18 @@
--- What happened to calls that a router carries. ARGV: 4 the router, 5 how many of its notes it has read already, which go,
--- 6 the first of these: if another one is the first by now they have gone, with an answer that was lost or with the list.
--- Answers {1, or 0 if nothing says any more that the router is alive: the store has lost that, and maybe more; the next notes,
--- a hundred at most}.
+-- Notes about the calls that a router carries.
+--
+-- @arg carrier: the router
+-- @arg read: the number of its notes that it has read already; they are deleted
+-- @arg first: the first of these. If another note is the first one, they are gone already, because
+--   an answer was lost, or with the whole list.
+--
+-- Answers {1, or 0 if the key that says that the router is alive is lost, and maybe more with it;
+-- the next notes, a hundred at most}.
 -- include base
 -- include deadline
-local key = P .. 'mail:' .. ARGV[4]
-if ARGV[5] ~= '0' and rc('LINDEX', key, '0') == ARGV[6] then
-  rc('LTRIM', key, ARGV[5], '-1')
+local key = P .. 'mail:' .. ARG.carrier
+if ARG.read ~= '0' and rc('LINDEX', key, '0') == ARG.first then
+  rc('LTRIM', key, ARG.read, '-1')
 end
 local answer = rc('LRANGE', key, '0', '99')
-table.insert(answer, 1, rc('EXISTS', P .. 'carrier:' .. ARGV[4]))
+table.insert(answer, 1, rc('EXISTS', P .. 'carrier:' .. ARG.carrier))
 return answer

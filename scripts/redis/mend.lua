@@ -1,24 +1,31 @@
--- Looks for pods that are not where they belong, a bounded number at a time: at those that are in doubt already, or, from a
--- cursor on, at all. Part of every sweep.
+-- Looks for pods that are not in their right place, a bounded number at a time. Part of every
+-- sweep.
 --
--- ARGV: 4 the fence, 5 see lib/late.lua, 6 'doubts' or 'pods', 7 cursor, 8 how many, 9 when the last look through all calls
--- began, 0 if there was none. Answers {next cursor, the time, pods looked at, put right, to be looked at again soon, to be
--- looked at again after all calls were looked through}.
+-- @arg fence: see lib/fence.lua
+-- @arg asked_at: see lib/sweep_step.lua
+-- @arg what: MEND_DOUBTS: the pods that are in doubt already; MEND_ALL: all pods
+-- @arg cursor: of HSCAN
+-- @arg limit: how many pods
+-- @arg imported_at: when the last look through all calls began, 0 if there was none
 --
--- Of all pods it looks at each with one to four commands; only those that seem wrong are looked at closely.
+-- Answers {next cursor, the time, pods looked at, corrected, to be looked at again soon, to be
+-- looked at again after a look through all calls}.
+--
+-- With MEND_ALL it looks at each pod with one to four commands, and closely at those that seem
+-- wrong.
 -- include base
 -- include deadline
 -- include fence
--- include fresh
--- include late
+-- include current_tiers
+-- include sweep_step
 -- include mend
-local READY = '{"ready":true,"terminating":false,"held_until":0,"tier":"'
-local imported_at = tonumber(ARGV[9])
-local is_all = ARGV[6] == 'pods'
-local page = rc('HSCAN', P .. (is_all and 'pods' or 'pods:doubt'), ARGV[7], 'COUNT', ARGV[8])
+local imported_at = tonumber(ARG.imported_at)
+local is_all = ARG.what == CONST.MEND_ALL
+local page = rc('HSCAN', is_all and KEY.PODS or DOUBTS, ARG.cursor, 'COUNT', ARG.limit)
 
 local function seems_right(pod, text, stored, lease)
-  local tier = string.sub(text, 1, #READY) == READY and string.match(text, '^[^"]+', #READY + 1)
+  local tier = string.sub(text, 1, #CONST.POD_FREE) == CONST.POD_FREE and
+    string.match(text, '^[^"]+', #CONST.POD_FREE + 1)
   local max = tier and tier == stored and tier_max(tier)
   if not max then
     return false
@@ -46,7 +53,7 @@ for i, pod in ipairs(names) do
     local info = pod_record(pod)
     if not info then
       rc('HDEL', P .. 'pods:doubt', pod)
-    elseif rc('SISMEMBER', P .. 'pods:out', pod) == 0 then -- those held out have been looked at by sweep_pods
+    elseif rc('SISMEMBER', P .. 'pods:out', pod) == 0 then -- sweep_pods looks at those held out
       pod_mend(pod, info, imported_at)
     end
   end

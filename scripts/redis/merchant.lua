@@ -1,13 +1,45 @@
--- A merchant's configuration. ARGV: 4 merchant_id, 5 how many there may be, 6 its text; without 6 it is removed.
--- Answers 1 if that is done, 0 if there was none to remove, 2 if there are too many.
+-- Sets or removes a merchant's configuration.
+--
+-- @arg merchant: its id
+-- @arg max: the largest number of merchants
+-- @arg by: the name of the key that asked, or ''
+-- @arg wanted: the number that the present version must have, or ''
+-- @arg trial: YES: nothing is written
+-- @optional text: its configuration; without it the merchant is removed
+--
+-- Answers {MERCHANT_DONE, the present version, the text before or ''}, or {MERCHANT_UNKNOWN},
+-- {MERCHANT_TOO_MANY} or {MERCHANT_CHANGED}.
 -- include base
 -- include deadline
-local key = P .. 'merchant:config'
-if not ARGV[6] then
-  return rc('HDEL', key, ARGV[4])
+-- include history
+local key, removed = KEY.MERCHANT_CONFIG, P .. 'history:removed'
+local versions = P .. 'history:merchant:' .. ARG.merchant
+local stored, new = rc('HGET', key, ARG.merchant), ARG.text or ''
+local old, is_trial = stored or '', ARG.trial == CONST.YES
+if new == '' and not stored then
+  return {CONST.MERCHANT_UNKNOWN}
 end
-if rc('HLEN', key) >= tonumber(ARGV[5]) and rc('HEXISTS', key, ARGV[4]) == 0 then
-  return 2
+if not stored and rc('HLEN', key) >= tonumber(ARG.max) then
+  return {CONST.MERCHANT_TOO_MANY}
 end
-rc('HSET', key, ARGV[4], ARGV[6])
-return 1
+local version = history_change(versions, old, new, ARG.by, ARG.wanted, is_trial)
+if not version then
+  return {CONST.MERCHANT_CHANGED}
+end
+if is_trial then
+  return {CONST.MERCHANT_DONE, version, old}
+end
+if new ~= '' then
+  if old == '' then
+    rc('LREM', removed, 0, ARG.merchant)
+  end
+  rc('HSET', key, ARG.merchant, new)
+  return {CONST.MERCHANT_DONE, version, old}
+end
+rc('HDEL', key, ARG.merchant)
+-- The versions of a removed merchant stay for a while, so that the removal can be taken back.
+rc('LREM', removed, 0, ARG.merchant)
+if rc('RPUSH', removed, ARG.merchant) > CONST.HISTORY_REMOVED_MAX then
+  rc('DEL', P .. 'history:merchant:' .. rc('LPOP', removed))
+end
+return {CONST.MERCHANT_DONE, version, old}

@@ -1,19 +1,23 @@
--- Puts pods back where they belong, a bounded number at a time, so that what was edited by hand or lost comes
--- right. ARGV: 4 the fence; 5 'place' after a change of the tiers, where moving pods is left to the rebalancing, or 'settle' at
--- a sync; 6… names. Answers how many pods are in doubt, and to be looked at again soon (lib/mend.lua).
+-- Puts pods into their right places, a bounded number at a time, so that lost data and edits by
+-- hand are corrected. Answers the number of pods that are in doubt, and must be looked at again
+-- soon (lib/mend.lua).
+--
+-- @arg fence: see lib/fence.lua
+-- @arg how: PLACE_ONLY: rebalancing moves the pods; PLACE_AND_MEND
+-- @each pod: a name
 -- include base
 -- include deadline
 -- include fence
--- include fresh
+-- include current_tiers
 -- include pods
 -- include calls
 -- include mend
-local is_sync = ARGV[5] == 'settle'
+local is_sync = ARG.how == CONST.PLACE_AND_MEND
 if not is_sync and other_leads() then
   return 0 -- that program places its pods itself
 end
 
-for i = 6, #ARGV do
+for i = EACH.FIRST, #ARGV do
   local pod = ARGV[i]
   local info = pod_record(pod)
   if info then

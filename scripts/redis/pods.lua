@@ -1,31 +1,51 @@
--- A page of pods by name, or one pod. ARGV: 4 the name after which it begins, 5 how many, or '' for just the pod
--- named in 4. Answers {server's time, are there more, number of names looked at, the last of them; for each pod:
--- name, record, is draining, is held out, last heartbeat or '', newest call or '', number of calls, calls…}.
+-- A page of pods in the order of their names, or one pod.
+--
+-- @arg after: the name after which the page begins; or the name of the one pod
+-- @arg limit: how many pods; '': one pod
+--
+-- Answers {server's time, 1 if there are more else 0, number of names looked at, the last of
+-- them; for each pod: name, record, 1 if it is draining, the end of its drain, 1 if it is held out,
+-- last sign of life or '', last heartbeat or '', newest call or '', number of calls, calls…}. The
+-- end of a drain is a time, DRAIN_HAS_NO_END, DRAIN_IS_SURPLUS, or '' if nobody drained the pod.
 -- include base
 -- include pods
 local names
 local answer = {string.format('%.0f', now), 0, 0, ''}
-if ARGV[5] == '' then
-  names = {ARGV[4]}
+if ARG.limit == '' then
+  names = {ARG.after}
 else
-  local limit = tonumber(ARGV[5])
-  names = rc('ZRANGEBYLEX', P .. 'pods:names', ARGV[4] == '' and '-' or '(' .. ARGV[4], '+', 'LIMIT', 0, limit + 1)
+  local limit = tonumber(ARG.limit)
+  names = rc('ZRANGEBYLEX', P .. 'pods:names', ARG.after == '' and '-' or '(' .. ARG.after, '+',
+    'LIMIT', 0, limit + 1)
   if #names > limit then
     names[#names] = nil
     answer[2] = 1
   end
 end
+-- The flag lives a millisecond less than the drain: see drain.lua.
+local function drain_end(pod)
+  local left = rc('PTTL', P .. 'pod:draining:' .. pod)
+  if left == -2 then
+    return ''
+  end
+  if left == -1 then
+    return redis.pcall('GET', P .. 'pod:draining:' .. pod) == CONST.DRAINED_AS_SURPLUS and
+      CONST.DRAIN_IS_SURPLUS or CONST.DRAIN_HAS_NO_END
+  end
+  return string.format('%.0f', now + left + 1)
+end
+
 answer[3] = #names
 answer[4] = names[#names] or ''
 local has_doubts = rc('TYPE', P .. 'pods:doubt').ok == 'hash'
 for _, pod in ipairs(names) do
-  local text = rc('HGET', P .. 'pods', pod)
+  local text = rc('HGET', KEY.PODS, pod)
   local info = text and pod_decode(text)
-  local tier = not info and ARGV[5] == '' and rc('GET', P .. 'pod:tier:' .. pod)
+  local tier = not info and ARG.limit == '' and rc('GET', P .. 'pod:tier:' .. pod)
   if tier then
-    -- Registered by the first implementation: there is no record, and so it is on no page.
-    info = {ready = true, terminating = false, held_until = 0, tier = tier, source = 'kubernetes', pinned = false,
-      incarnation = '', address = ''}
+    -- Registered by the first implementation: there is no record, so it is on no page.
+    info = {ready = true, terminating = false, held_until = 0, tier = tier,
+      source = CONST.SOURCE_KUBERNETES, pinned = false, incarnation = '', address = ''}
     text = pod_encode(info)
   end
   if info then
@@ -33,16 +53,20 @@ for _, pod in ipairs(names) do
     local n = #answer
     answer[n + 1] = pod
     answer[n + 2] = text
-    answer[n + 3] = pod_is_draining(pod, info) and 1 or 0
-    answer[n + 4] = rc('SISMEMBER', P .. 'pods:out', pod)
-    if has_doubts and string.find(rc('HGET', P .. 'pods:doubt', pod) or '', ' lost', 1, true) then
-      answer[n + 4] = 1 -- see lib/mend.lua
+    local ends_at = drain_end(pod)
+    answer[n + 3] = (info.terminating or ends_at ~= '') and 1 or 0
+    answer[n + 4] = ends_at
+    answer[n + 5] = rc('SISMEMBER', P .. 'pods:out', pod)
+    if has_doubts and
+      string.find(rc('HGET', P .. 'pods:doubt', pod) or '', ' lost', 1, true) then
+      answer[n + 5] = 1 -- see lib/mend.lua
     end
-    answer[n + 5] = rc('ZSCORE', P .. 'heartbeats', pod) or ''
-    answer[n + 6] = pod_lease(pod) or ''
-    answer[n + 7] = #calls
+    answer[n + 6] = rc('ZSCORE', KEY.HEARTBEATS, pod) or ''
+    answer[n + 7] = rc('HGET', P .. 'pods:heard', pod) or ''
+    answer[n + 8] = pod_lease(pod) or ''
+    answer[n + 9] = #calls
     for k = 1, #calls do
-      answer[n + 7 + k] = calls[k]
+      answer[n + 9 + k] = calls[k]
     end
   end
 end

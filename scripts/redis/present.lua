@@ -1,16 +1,17 @@
--- A router is alive, or leaves. ARGV: 4 the router, 5 '1' if it leaves and carries nothing any more, else '0'.
--- Answers {how many other routers are alive}.
+-- A router is alive, or leaves. Answers {number of other live routers}.
+--
+-- @arg router: its name
+-- @arg is_leaving: YES if it leaves and carries nothing any more
 -- include base
 -- include deadline
-local ALIVE_MS = 30000 -- CARRIER_TTL_MS in src/core/command.h
-local router, routers = ARGV[4], P .. 'routers'
-if ARGV[5] == '1' then
+local router, routers = ARG.router, P .. 'routers'
+if ARG.is_leaving == CONST.YES then
   rc('DEL', P .. 'carrier:' .. router)
   rc('ZREM', routers, router)
   return {0}
 end
-rc('SET', P .. 'carrier:' .. router, '1', 'PX', ALIVE_MS)
+rc('SET', P .. 'carrier:' .. router, '1', 'PX', CONST.CARRIER_TTL_MS)
 rc('ZADD', routers, string.format('%.0f', now), router)
--- Those that died without a word: they are kept a little longer than they count, for people who look.
-rc('ZREMRANGEBYSCORE', routers, '-inf', string.format('(%.0f', now - 2 * ALIVE_MS))
-return {rc('ZCOUNT', routers, string.format('(%.0f', now - ALIVE_MS), '+inf') - 1}
+-- Routers that died are kept a little longer than they count, for operators.
+rc('ZREMRANGEBYSCORE', routers, '-inf', string.format('(%.0f', now - 2 * CONST.CARRIER_TTL_MS))
+return {rc('ZCOUNT', routers, string.format('(%.0f', now - CONST.CARRIER_TTL_MS), '+inf') - 1}

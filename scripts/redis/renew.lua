@@ -1,16 +1,23 @@
--- Renews the leases of calls. ARGV: 4 lease in ms, 5 record's life in ms, 6 the router that carries them or '', 7… three texts
--- for each: call_sid, the pod that it is connected to, or a pattern that its pod must fit, or '', its provider if known or ''.
+-- Renews the leases of calls.
 --
--- Answers {expiry, r|a|u|o|c for each call: renewed, adopted, unknown, over, conflict; then the calls that were found to have
--- ended, five texts each}.
+-- @arg lease_ms: the lease
+-- @arg record_ms: the least life of a record
+-- @arg carrier: the router that carries the calls, or ''
+-- @each call_sid: the call
+-- @each on_pod: the pod to which it is connected; or a pattern that its pod must match; or ''
+-- @each provider: its provider, or '' if it is not known
+--
+-- Answers {expiry; for each call CALL_RENEWED, CALL_ADOPTED, CALL_UNKNOWN, CALL_ENDED or
+-- CALL_CONFLICT; the ENDED_TEXTS of calls that were found to have ended}.
 -- include base
 -- include deadline
--- include fresh
+-- include current_tiers
 -- include adopt
--- include keep
--- include fits
-local lease_ms, record_ms = tonumber(ARGV[4]), tonumber(ARGV[5])
-local carrier = ARGV[6]
+-- include renew
+-- include pattern
+local lease_ms, record_ms = tonumber(ARG.lease_ms), tonumber(ARG.record_ms)
+local carrier = ARG.carrier
+local who = carrier ~= '' and CONST.RENEWED_BY_GATEWAY or CONST.RENEWED_BY_CLIENT
 local lost = {}
 local answer = {string.format('%.0f', now + lease_ms)}
 
@@ -18,21 +25,22 @@ local function renew(call_sid, on_pod, provider)
   local record = call_record(call_sid)
   local pod = record[1]
   if pod then
-    if on_pod ~= '' and not pod_fits(on_pod, pod) then
-      return 'c'
+    if on_pod ~= '' and not pattern_matches(on_pod, pod) then
+      return CONST.CALL_CONFLICT
     end
-    local what = call_keep(call_sid, pod, pod_get(pod), record, lost, lease_ms, record_ms)
-    if what == 'r' and provider ~= '' and (record[4] or '') == '' then
-      rc('HSET', P .. 'call:' .. call_sid, 'provider', provider) -- it was adopted, and belonged to nobody
+    local what = call_renew_checked(call_sid, pod, pod_get(pod), record, lost, who, lease_ms,
+      record_ms)
+    if what == CONST.CALL_RENEWED and provider ~= '' and (record[4] or '') == '' then
+      rc('HSET', P .. 'call:' .. call_sid, 'provider', provider) -- an adopted call has none
     end
     return what
   end
-  local info = carrier ~= '' and on_pod ~= '' and pod_get(on_pod) -- a pattern brings nothing back
+  local info = carrier ~= '' and on_pod ~= '' and pod_get(on_pod) -- nothing is adopted by a pattern
   if not info then
-    return call_is_over(call_sid) and 'o' or 'u'
+    return tombstone_exists(call_sid) and CONST.CALL_ENDED or CONST.CALL_UNKNOWN
   end
-  local what = call_adopt(call_sid, provider, on_pod, info, lease_ms, record_ms)
-  if what == 'a' then
+  local what = call_adopt(call_sid, provider, on_pod, info, who, lease_ms, record_ms)
+  if what == CONST.CALL_ADOPTED then
     pod_settle(on_pod, info)
   end
   return what
@@ -41,9 +49,9 @@ end
 if carrier ~= '' then
   carrier_is_here(carrier)
 end
-for i = 7, #ARGV, 3 do
+for i = EACH.FIRST, #ARGV, EACH.SIZE do
   local what = renew(ARGV[i], ARGV[i + 1], ARGV[i + 2])
-  if carrier ~= '' and (what == 'r' or what == 'a') then
+  if carrier ~= '' and (what == CONST.CALL_RENEWED or what == CONST.CALL_ADOPTED) then
     call_carried(ARGV[i], carrier)
     rc('HSET', P .. 'call:' .. ARGV[i], 'connected', '1')
   end

@@ -1,31 +1,16 @@
--- How many pods and calls there are. ARGV: 4 how many pods held out to look at.
--- Answers {calls, pods, number of tiers; for each tier: name, assigned, available, calls on the available ones, calls on all
--- that are listed; then for each pod held out: tier, d|s|b draining, suspended, too busy; calls}. Tiers that are no longer
--- configured come last and only while they have pods.
+-- Counts pods and calls.
+--
+-- @arg limit: how many pods that are held out to look at
+--
+-- Answers {calls, pods, number of tiers; for each tier: name, assigned, available, calls on the
+-- available pods, calls on all listed pods; then for each pod that is held out: tier,
+-- POD_IS_DRAINING, POD_IS_LEAVING, POD_IS_SUSPENDED or POD_IS_BUSY, calls}. Tiers that are not
+-- configured any more come last, and only while they have pods.
 -- include base
--- include fresh
--- include out
-local LOADS_MAX = 100
-local answer = {rc('ZCARD', P .. 'calls:active'), rc('HLEN', P .. 'pods'), 0}
-
--- The pods of a shared tier that have room, the calls on those, and the calls on all that are listed: one step for each
--- load that occurs. As the least loaded pod is taken first, these are few.
-local function count_shared(key, max)
-  local available, used, calls, load = rc('ZCOUNT', key, '-inf', '(' .. max), 0, 0, '(0'
-  for _ = 1, LOADS_MAX do
-    local least = rc('ZRANGEBYSCORE', key, load, '+inf', 'WITHSCORES', 'LIMIT', 0, 1)
-    if not least[2] then
-      break
-    end
-    local more = tonumber(least[2]) * rc('ZCOUNT', key, least[2], least[2])
-    calls = calls + more
-    if tonumber(least[2]) < tonumber(max) then
-      used = used + more
-    end
-    load = '(' .. least[2]
-  end
-  return available, used, calls
-end
+-- include current_tiers
+-- include held_out
+-- include shared_calls
+local answer = {rc('ZCARD', KEY.CALLS_ACTIVE), rc('HLEN', KEY.PODS), 0}
 
 local function add(tier, assigned, available, used, calls)
   local n = #answer
@@ -56,10 +41,10 @@ for _, tier in ipairs(rc('SMEMBERS', P .. 'tiers:used')) do
     end
   end
 end
-out_pods(ARGV[4], function(tier, state, load)
+held_out_pods(ARG.limit, function(tier, state, load, is_leaving)
   local n = #answer
   answer[n + 1] = tier
-  answer[n + 2] = state
+  answer[n + 2] = is_leaving and CONST.POD_IS_LEAVING or state
   answer[n + 3] = load
 end)
 return answer

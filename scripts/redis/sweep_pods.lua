@@ -1,41 +1,44 @@
--- Looks at pods whose time may have come, at most ARGV[7] of each kind: those that have been silent since
--- now - ARGV[6] ms, and, from cursor ARGV[8] on unless that is '', those that are held out of their pools. ARGV[4] is
--- the fence, ARGV[5] see lib/late.lua.
+-- Looks at pods that are silent, and at pods that are held out of their pools.
 --
--- Answers {next cursor, are there more silent ones, pods brought back, the time, number of pods gone, their names…,
--- ended calls, five texts each}.
+-- @arg fence: see lib/fence.lua
+-- @arg asked_at: see lib/sweep_step.lua
+-- @arg silent_ms: a pod without a heartbeat for this long is silent
+-- @arg limit: the largest number of pods of each kind
+-- @arg cursor: of SSCAN, through the pods that are held out; '': not these
+--
+-- Answers {next cursor, 1 if there are more silent pods, pods brought back, the time, number of
+-- pods that are gone, their names…, the ENDED_TEXTS of ended calls}.
 -- include base
 -- include deadline
 -- include fence
--- include fresh
--- include late
+-- include current_tiers
+-- include sweep_step
 -- include pods
--- include calls
-local CALLS_MAX = 50 -- what one script may end
+-- include remove_pod
+local CALLS_MAX = 50 -- that one script may end
 local recovered, gone, ended, more, looked = 0, {}, {}, 0, 0
-local silent = IS_FORGIVING and {} or
-  rc('ZRANGEBYSCORE', P .. 'heartbeats', '-inf', now - tonumber(ARGV[6]), 'LIMIT', 0, ARGV[7])
+local silent = IS_AFTER_OUTAGE and {} or
+  rc('ZRANGEBYSCORE', KEY.HEARTBEATS, '-inf', now - tonumber(ARG.silent_ms), 'LIMIT', 0, ARG.limit)
 for _, pod in ipairs(silent) do
-  if #ended >= CALLS_MAX * 5 then
+  if #ended >= CALLS_MAX * CONST.ENDED_TEXTS then
     more = 1
     break
   end
   local info = pod_record(pod)
-  rc('ZREM', P .. 'heartbeats', pod)
+  rc('ZREM', KEY.HEARTBEATS, pod)
   looked = looked + 1
-  if info and info.source == 'api' then
-    for _, call_sid in ipairs(pod_calls(pod)) do
-      call_ended(ended, call_sid, call_record(call_sid), 'gone')
-      call_drop(call_sid, pod, info.tier)
-    end
-    pod_leave(pod, info)
+  if info and info.source == CONST.SOURCE_API then
+    pod_remove(pod, info, ended)
     gone[#gone + 1] = pod
+  elseif not info then
+    rc('HDEL', P .. 'pods:heard', pod) -- another program has removed it
   end
 end
-if looked == tonumber(ARGV[7]) then
+if looked == tonumber(ARG.limit) then
   more = 1
 end
-local page = ARGV[8] == '' and {'', {}} or rc('SSCAN', P .. 'pods:out', ARGV[8], 'COUNT', ARGV[7])
+local page = ARG.cursor == '' and {'', {}} or
+  rc('SSCAN', P .. 'pods:out', ARG.cursor, 'COUNT', ARG.limit)
 for _, pod in ipairs(page[2]) do
   local info = pod_record(pod)
   if not info then

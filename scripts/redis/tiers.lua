@@ -1,19 +1,34 @@
--- The tier configuration. ARGV: 4 the fence, 5 what to do: 'seed' stores ARGV[6] if there is none, and gives what is stored
--- and its version; 'set' stores it, unless the version is no longer ARGV[7] ('': whatever it is), and gives its version;
--- 'check' only looks. Both forget the available lists that are of the wrong type now, and those of the tiers named in
--- ARGV[8…], which are no longer there; their pods are put back by place.lua. 'mend' is for whoever meets such a list: the
--- pods in it, at most 2,000 of each list, are left to the next sweep. 'check' and 'mend' answer how many lists that were.
+-- The tier configuration.
+--
+-- @arg fence: see lib/fence.lua
+-- @arg what: TIERS_SEED, TIERS_SET, TIERS_CHECK or TIERS_MEND
+-- @optional text: the tiers
+-- @optional version: the version that the stored tiers must have; '': any
+-- @optional by: the name of the key that asked, or ''
+-- @optional wanted: the number that the present version of the history must have, or ''
+-- @optional trial: YES: nothing is written
+-- @each removed: a tier that is not configured any more
+--
+-- TIERS_SEED stores the text if there is none, and answers {stored text, its version, 1 if there
+-- was neither a text nor a pod before}. TIERS_SET stores the text, unless the stored tiers have
+-- another version, and answers {the new version, its number in the history, the text before or ''},
+-- or TIERS_CHANGED. A trial answers the same. TIERS_CHECK stores nothing. TIERS_SET and TIERS_CHECK
+-- delete the available lists that have the wrong type now, and those of the removed tiers;
+-- place.lua puts their pods back. TIERS_MEND is for a router that finds a list of the wrong type:
+-- the pods in it, at most 2,000 of each list, are left to the next sweep. TIERS_CHECK and
+-- TIERS_MEND answer the number of deleted lists.
 -- include base
 -- include deadline
 -- include fence
 -- include tiers
--- include version
--- include other
-local key = P .. 'tier:config'
+-- include tiers_version
+-- include other_leader
+-- include history
+local key = KEY.TIER_CONFIG
 
--- The version of the tiers is the hash of their text. {prefix}tier:version has the present one, and the key that also has it
--- in its name is what other scripts look for (lib/version.lua). A text that was written by hand gets its version when
--- the next router reads it.
+-- The version of the tiers is the hash of their text. {prefix}tier:version has the present one.
+-- Other scripts look for the key that also has it in its name (lib/tiers_version.lua). A text that
+-- was written by hand gets its version when the next router reads it.
 local function version_of(text)
   local version, known = redis.sha1hex(text), redis.pcall('GET', P .. 'tier:version')
   if known ~= version then
@@ -28,30 +43,41 @@ local function version_of(text)
   return version
 end
 
-local version
-if ARGV[5] == 'seed' then
-  rc('SET', key, ARGV[6], 'NX')
+local answer
+if ARG.what == CONST.TIERS_SEED then
+  local was_empty = rc('EXISTS', key, KEY.PODS) == 0 and 1 or 0
+  rc('SET', key, ARG.text, 'NX')
   local text = rc('GET', key)
-  return {text, version_of(text)}
-elseif ARGV[5] == 'set' then
-  local text = ARGV[7] ~= '' and rc('GET', key)
-  if text and version_of(text) ~= ARGV[7] then
-    return redis.error_reply(STALE) -- what the router leaves out of ARGV[8…] may be in there
+  return {text, version_of(text), was_empty}
+elseif ARG.what == CONST.TIERS_SET then
+  local old = rc('GET', key)
+  if old and ARG.version ~= '' and version_of(old) ~= ARG.version then
+    -- The stored tiers may have tiers that this router does not name as removed.
+    return redis.error_reply(CONST.STALE_REPLY)
   end
-  rc('SET', key, ARGV[6])
-  version = version_of(ARGV[6])
-elseif rc('EXISTS', FRESH) == 0 then
-  return redis.error_reply(STALE)
+  local number = history_change(P .. 'history:tiers', old or '', ARG.text, ARG.by, ARG.wanted,
+    ARG.trial == CONST.YES)
+  if not number then
+    return CONST.TIERS_CHANGED
+  end
+  if ARG.trial == CONST.YES then
+    return {redis.sha1hex(ARG.text), number, old or ''}
+  end
+  rc('SET', key, ARG.text)
+  answer = {version_of(ARG.text), number, old or ''}
+elseif rc('EXISTS', TIERS_KEY) == 0 then
+  return redis.error_reply(CONST.STALE_REPLY)
 end
 local forgotten = 0
 if other_leads() then
-  return version or forgotten -- the lists are that program's
+  return answer or forgotten -- the lists belong to that program
 end
-if ARGV[5] == 'mend' then
+if ARG.what == CONST.TIERS_MEND then
   local MEND_MAX = 2000
   for tier, max in string.gmatch(TIERS, '\n(%S+) (%d+)') do
     local kind = rc('TYPE', available_key(tier)).ok
-    -- A router that had not heard of the tier's new type has made it. What somebody made by hand is not touched.
+    -- A router that did not know the tier's new type has made it. A key of any other type was made
+    -- by hand, and stays.
     if kind == (max == '0' and 'zset' or 'set') then
       local pods = kind == 'set' and rc('SRANDMEMBER', available_key(tier), MEND_MAX) or
         rc('ZRANGE', available_key(tier), 0, MEND_MAX - 1)
@@ -69,7 +95,7 @@ for tier, max in string.gmatch(TIERS, '\n(%S+) (%d+)') do
     forgotten = forgotten + rc('DEL', available_key(tier))
   end
 end
-for i = 8, #ARGV do
+for i = EACH.FIRST, #ARGV do
   forgotten = forgotten + rc('DEL', available_key(ARGV[i]))
 end
-return version or forgotten
+return answer or forgotten

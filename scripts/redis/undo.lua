@@ -1,12 +1,15 @@
--- Takes back allocations that were answered with an error although they may have been carried out.
+-- Undoes allocations that were answered with an error although they may have been carried out.
 --
--- ARGV: 4… two texts for each: call_sid, the attempt. Answers, for each, an error, {0} if there is no such attempt, {2} if
--- somebody else has asked for the call or has renewed it, or as release does.
+-- @each call_sid: the call
+-- @each attempt: the number of the request: see lib/attempts.lua
+--
+-- Answers, for each, an error, {RELEASE_NOT_FOUND} if there is no such attempt, {UNDO_IN_USE}, or
+-- as release_and_allocate.lua for an ended call.
 -- include base
 -- include deadline
--- include fresh
--- include each
--- include finish
+-- include current_tiers
+-- include batch
+-- include release
 -- include attempts
 local function undo(call_sid, attempt)
   local call_key = P .. 'call:' .. call_sid
@@ -14,13 +17,13 @@ local function undo(call_sid, attempt)
   local more = rc('HMGET', call_key, 'attempts', 'renewed')
   local left = record[1] and attempts_without(more[1], attempt)
   if not left then
-    return {0}
+    return {CONST.RELEASE_NOT_FOUND}
   end
   if left ~= '' or more[2] then
     rc('HSET', call_key, 'attempts', left)
-    return {2}
+    return {CONST.UNDO_IN_USE}
   end
-  return call_finish(call_sid, record)
+  return call_release(call_sid, record)
 end
 
-return each(4, 2, undo)
+return batch({}, EACH.FIRST, #ARGV, EACH.SIZE, undo)

@@ -1,13 +1,15 @@
--- Ends a drain. ARGV: 4 pod. Answers {0} if it is unknown, else {1}.
+-- Ends a drain. Answers {POD_UNKNOWN} or {POD_KNOWN}.
+--
+-- @arg pod: its name
 -- include base
 -- include deadline
--- include fresh
+-- include current_tiers
 -- include pods
-local pod = ARGV[4]
+local pod = ARG.pod
 local info = pod_get(pod)
 if not info then
-  return {0}
+  return {CONST.POD_UNKNOWN}
 end
 rc('DEL', P .. 'pod:draining:' .. pod)
 pod_settle(pod, info)
-return {1}
+return {CONST.POD_KNOWN}

@@ -1,5 +1,5 @@
 /*
- * allocation.h - one call that asks for a pod, whoever asks for it: the JSON API or a provider's webhook.
+ * allocation.h - one request for a pod, from a client of the JSON API or from a provider's webhook.
  */
 #ifndef API_ALLOCATION_H
 #define API_ALLOCATION_H
@@ -20,6 +20,12 @@ struct allocation {
     const char *flow;
     const char *template;
 };
+
+/*
+ * Asked before anything else. False: this client has asked for too many pods lately; answered with
+ * 429.
+ */
+bool allocation_admit(struct api *api, struct http_request *request) MUST_CHECK;
 
 /* Merchant, flow and template, which all requests name alike. The provider must be known by now. */
 void allocation_read(struct allocation *allocation, struct params *params);

@@ -1,7 +1,7 @@
 /*
- * api.h - the HTTP API: what a request means, and how the store's answer reads.
+ * api.h - the HTTP API: turns requests into commands for the store, and results into answers.
  *
- * Meets the rest of the router only in the store. Loop thread only.
+ * It shares nothing with the other modules but the store. Loop thread only.
  */
 #ifndef API_API_H
 #define API_API_H
@@ -28,6 +28,8 @@ struct api_settings {
     const struct trusted *trusted;   /* TRUSTED_PROXIES, borrowed; NULL: nobody */
     const char *public_base_url;     /* PUBLIC_BASE_URL, without a slash at its end; NULL or "": not known */
     const char *rate_limit;          /* RATE_LIMIT, see rate_check; NULL or "": none */
+    uint64_t heartbeat_ttl_ms;       /* HEARTBEAT_TTL */
+    bool scales_sets;                /* AUTOSCALE_KIND=statefulset */
     const struct trusted *pod_allow; /* POD_ADDRESS_ALLOW, borrowed; see http/address_rule.h */
     /*
      * Writes {ticket} of a URL, API_TICKET_SIZE bytes with its NUL at most; `path` is what stands behind it.
@@ -61,17 +63,20 @@ int api_serve_metrics(struct api *api, struct http_server *server) MUST_CHECK;
 /* On shutdown: /ready answers 503 from now on. All else is answered as before. */
 void api_set_stopping(struct api *api);
 
-/* When nobody is accepted any more: who watches events is sent away. */
+/* When no connection is accepted any more: ends the streams of events and the waits for drained pods. */
 void api_end_watchers(struct api *api);
 
 /* Before the servers are closed: their connections are not counted any more. */
 void api_forget_servers(struct api *api);
 
-/* Who leads; shown in the status. */
+/* The name of the leader, for the status. */
 void api_set_leader(struct api *api, bool is_leader, const char *leader);
 
-/* Appends a line for each route: its method, its path and who may use it. */
+/* Appends a line for each route: its method, its path and the roles that may use it. */
 void api_write_routes(struct strbuf *buf);
+
+/* Appends the OpenAPI document of all routes. */
+void api_write_openapi(struct strbuf *buf);
 
 /* Is the URL template one that can be filled in? False, with a sentence in `error`. */
 bool api_check_template(const char *ws_url_template, char *error, size_t error_size);

@@ -1,43 +1,46 @@
 /*
- * api_internal.h - what the files of this room share: the api itself, and a request's way through the store.
+ * api_internal.h - what the files of this module share: the api itself, and a request's way through
+ * the store.
  *
- * A handler validates, makes a task in the request's arena, and sends one command with api_execute; its
- * continuation (the same name with _stored) renders the answer and logs the event. Loop thread only.
+ * A handler validates, makes a task in the request's arena, and sends one command with api_execute;
+ * its continuation (the same name with _stored) renders the answer and logs the event. Loop thread
+ * only.
  */
 #ifndef API_API_INTERNAL_H
 #define API_API_INTERNAL_H
 
 #include "api/api.h"
+#include "api/drained.h"
 #include "api/events.h"
+#include "api/finished_calls.h"
 #include "api/gauges.h"
 #include "api/instruments.h"
 #include "api/keys.h"
-#include "api/over.h"
 #include "api/rate.h"
 #include "api/routes.h"
 #include "api/secrets.h"
 #include "api/ws_url.h"
-#include "base/complaint.h"
 #include "base/json.h"
 #include "base/log.h"
 #include "base/log_limit.h"
+#include "base/log_repeat.h"
 
 enum {
+    API_TASK_MAGIC = 0x61746173,
     API_ANSWER_MAX = 4 * 1024 * 1024, /* the largest answer: a page of pods with all their calls */
     API_LEADER_MAX = 255,
     API_SERVERS_MAX = 2,
     API_TEXT_MAX = 128, /* flow and template */
     KEYS_ERROR_MAX = 256,
+    DRAIN_SECONDS_MAX = 7 * 24 * 3600,
+    DRAIN_WAIT_SECONDS_MAX = 60,
 };
+
+#define CALL_NOT_FOUND "call not found"
+#define API_MERCHANT_NOT_FOUND "merchant not found"
+#define POD_NOT_FOUND "pod not found"
 
 #define APPEND_LITERAL(buf, literal) strbuf_append(buf, literal, sizeof(literal) - 1)
-
-/* A route at one of our servers. */
-struct api_use {
-    struct api *api;
-    const struct route *route;
-    bool is_closed; /* keys are asked for, if any are set */
-};
 
 struct api {
     struct api_settings settings;
@@ -46,18 +49,19 @@ struct api {
     struct instruments *instruments;
     struct gauges *gauges;
     struct watchers *watchers;
+    struct drain_waits *drain_waits;
     struct ws_url *ws_url;
-    struct over *overs[SECRET_KINDS]; /* of the provider that has this kind of secret; else NULL */
-    struct rate *rate;                /* NULL: no limit */
-    struct complaint limited;         /* requests that `rate` refused; clock_elapsed_ms */
-    struct secrets *secrets;          /* never NULL, but replaced: not to be kept beyond a call */
-    struct keys *keys;                /* the same */
+    struct finished_calls
+        *finished[SECRET_KINDS]; /* of the provider that has this kind of secret; else NULL */
+    struct rate *rate;           /* NULL: no limit */
+    struct log_repeat limited;   /* requests that `rate` refused; clock_elapsed_ms */
+    struct secrets *secrets;     /* never NULL, but replaced: not to be kept beyond a call */
+    struct keys *keys;           /* the same */
     struct http_server *servers[API_SERVERS_MAX]; /* borrowed; see api_forget_servers */
     const char *server_names[API_SERVERS_MAX];
     size_t server_count;
-    struct api_use uses[API_SERVERS_MAX * ROUTES_MAX];
-    size_t use_count;
-    uint64_t started_ms; /* clock_elapsed_ms */
+    struct strbuf openapi; /* the answer of /openapi.json */
+    uint64_t started_ms;   /* clock_elapsed_ms */
     bool is_stopping;
     bool is_leader;
     char leader[API_LEADER_MAX + 1];
@@ -65,12 +69,13 @@ struct api {
 
 /* One request on its way through the store; the first member of a handler's own struct, in its arena. */
 struct api_task {
+    unsigned magic;
     struct api *api;
     struct http_request *request;
     enum command_type type;
     uint64_t asked_ns;
     uint64_t answered_ns; /* clock_elapsed_ns when the store had answered; valid in the continuations */
-    const struct result *allocated; /* see gone.c; NULL: no allocation, or it is not done yet */
+    const struct result *allocated; /* see client_gone.c; NULL: no allocation, or it is not done yet */
 
     void (*stored)(struct api_task *task, const struct result *result);
     /* The store could not answer, or refused. NULL: 503 as JSON, logged. */
@@ -92,15 +97,12 @@ void api_execute(struct api_task *task, const struct command *command);
 int64_t api_task_us(const struct api_task *task);
 
 /*
- * gone.c: for allocations only. Has the client gone? Before the command: true: it is not begun. With the
- * store's answer: true: it is undone, unless another request asked for the call. Either way the request is
- * answered.
+ * client_gone.c: for allocations only. Has the client gone? Before the command: true: it is not begun. With
+ * the store's answer: true: it is undone, unless another request asked for the call. Either way the request
+ * is answered.
  */
 bool api_refuse_gone(struct api_task *task, const char *call_sid) MUST_CHECK;
 bool api_undo_gone(struct api_task *task, const struct result *result) MUST_CHECK;
-
-/* admit.c: false: this client has asked for too many pods lately, and has been answered with 429. */
-bool api_admit(struct api *api, struct http_request *request) MUST_CHECK;
 
 /* reply.c: answers. A buffer that failed (it was too large for the arena) gives a 500. */
 void api_reply_begin(struct http_request *request, struct strbuf *buf, struct json_writer *json);
@@ -116,9 +118,12 @@ void api_reply_failure(struct http_request *request, int err);
 void api_reply_outcome(struct http_request *request, const struct result *result, const char *not_found);
 void api_put_names(struct json_writer *json, const char *key, const struct name_array *names);
 
+/* request_log.c: the done hook of the servers (see struct http_hooks); its argument is the api. */
+void api_request_done(struct http_request *request, const struct http_route *route, void *arg);
+
 /*
  * Whoever answers with 4xx logs it, with its reason. So a handler uses these, unless it has written a line of
- * its own; what the server refuses before any handler is logged in api.c.
+ * its own; what the server refuses before any handler is logged by api_request_done.
  */
 void api_refuse(struct http_request *request, int status, const char *error);
 void api_refuse_outcome(struct http_request *request, const struct result *result, const char *not_found);
@@ -127,8 +132,8 @@ void api_log_request(struct http_request *request, enum log_level level, const c
                      const char *error);
 
 /*
- * calls.c: counts and logs what became of a release, whoever asked for it; `reason` may be "". Lines about
- * calls that are not there are of the given kind, if they come without a key.
+ * release.c: counts and logs what became of a release, whoever asked for it; `reason` may be "".
+ * Lines about calls that are not there are of the given kind, if they come without a key.
  */
 #define API_STATUS_CALLBACK "status callback"
 void api_note_release(const struct api_task *task, const struct result *result, const char *call_sid,
@@ -142,18 +147,24 @@ void api_note_release_failure(const struct api_task *task, int err, const char *
 void api_log_calls(const struct api_task *task, const char *message, const struct name_array *calls,
                    const char *pod);
 
+/* configurations.c: a stored text as JSON; "" is null, and what is no JSON is a string. */
+void api_put_config(struct json_writer *json, const char *key, const char *text);
+/* The merchant in the path. NULL: it is not valid, and the request has been answered. */
+const char *api_merchant_of_path(struct http_request *request);
+/* pods.c: the pod that the path names; NULL: it can be no pod, or none for this key: answered. */
+const char *api_pod_of_path(struct api *api, struct http_request *request);
+
 /* refusal.c: what stood in the way of each pool: as JSON, and as a line for the log. */
 void api_put_refusal(struct json_writer *json, const char *key, const struct refusal *refusal);
 void api_write_refusal(struct strbuf *buf, const struct refusal *refusal);
 
-/* guard.c: who asks. An http_guard_fn; its argument is the api. */
-int api_guard(struct http_request *request, void *arg, const char **ret_error);
-
 /*
- * May whoever asks use a route with that `who` (see routes.h)? Asked before every handler. False: the request
- * has been answered.
+ * guard.c: the guard and the admit hook of the server (see struct http_hooks); their argument is
+ * the api.
  */
-bool api_may(struct api *api, struct http_request *request, int who) MUST_CHECK;
+int api_guard(struct http_request *request, const struct http_route *route, void *arg,
+              const char **ret_error);
+bool api_admit_key(struct http_request *request, const struct http_route *route, void *arg) MUST_CHECK;
 
 /* Does the key reach that pod? Agents' keys may be for some pods only. False: answered with 403. */
 bool api_may_speak_for(struct api *api, struct http_request *request, const char *pod) MUST_CHECK;
@@ -177,17 +188,28 @@ void api_pod(struct http_request *request, void *arg);
 void api_pod_register(struct http_request *request, void *arg);
 void api_pod_delete(struct http_request *request, void *arg);
 void api_pod_heartbeat(struct http_request *request, void *arg);
+void api_pod_drained(struct http_request *request, void *arg);
 void api_merchants(struct http_request *request, void *arg);
 void api_merchant(struct http_request *request, void *arg);
 void api_merchant_set(struct http_request *request, void *arg);
 void api_merchant_remove(struct http_request *request, void *arg);
 void api_tiers(struct http_request *request, void *arg);
 void api_tiers_set(struct http_request *request, void *arg);
+void api_tiers_history(struct http_request *request, void *arg);
+void api_tiers_rollback(struct http_request *request, void *arg);
+void api_merchant_history(struct http_request *request, void *arg);
+void api_merchant_rollback(struct http_request *request, void *arg);
 void api_status(struct http_request *request, void *arg);
+
+/* autoscale.c */
+void api_autoscale(struct http_request *request, void *arg);
+void api_autoscale_tier(struct http_request *request, void *arg);
+
 void api_events(struct http_request *request, void *arg);
 void api_health(struct http_request *request, void *arg);
 void api_ready(struct http_request *request, void *arg);
 void api_metrics(struct http_request *request, void *arg);
+void api_openapi(struct http_request *request, void *arg);
 void api_twilio(struct http_request *request, void *arg);
 void api_plivo(struct http_request *request, void *arg);
 void api_exotel(struct http_request *request, void *arg);

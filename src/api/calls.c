@@ -1,41 +1,12 @@
 /*
- * calls.c - the routes that release, renew, list and show calls.
- *
- * Status callbacks of providers use the same functions to log and count a release.
+ * calls.c - the routes that renew, list and show calls.
  */
 #include "api/api_internal.h"
+#include "api/page.h"
 #include "api/params.h"
 #include "base/log.h"
-#include "base/log_limit.h"
 
-enum {
-    REASON_LOGGED_MAX = 128,
-    CALLS_LOGGED_MAX = 5, /* lines about calls of one request */
-};
-
-#define CALL_NOT_FOUND "call not found"
-
-struct release {
-    struct api_task task;
-    const char *call_sid;
-    char reason[REASON_LOGGED_MAX + 1];
-};
-
-/* From literals, as the answer to an allocation: see api_allocate_write. */
-static void api_release_answer(const struct release *release, const struct result *result)
-{
-    struct http_request *request = release->task.request;
-    struct strbuf buf;
-
-    strbuf_init(&buf, http_request_arena(request), API_ANSWER_MAX);
-    APPEND_LITERAL(&buf, "{\"success\":true,\"pod_name\":\"");
-    strbuf_append_str(&buf, result->release.call.pod);
-    APPEND_LITERAL(&buf, "\",\"released_to_pool\":\"");
-    strbuf_append_str(&buf, result->release.released_to);
-    APPEND_LITERAL(&buf, "\",\"was_draining\":");
-    strbuf_append_str(&buf, result->release.was_draining ? "true}" : "false}");
-    api_reply_json(request, 200, &buf);
-}
+enum { CALLS_LOGGED_MAX = 5 }; /* lines about calls of one request */
 
 void api_log_calls(const struct api_task *task, const char *message, const struct name_array *calls,
                    const char *pod)
@@ -51,84 +22,6 @@ void api_log_calls(const struct api_task *task, const char *message, const struc
                  log_num("calls", (int64_t)(calls->count - shown)), log_str("pod", pod),
                  log_str("key", api_key_name(task->request)),
                  log_str("request_id", http_request_id(task->request)));
-}
-
-void api_note_release(const struct api_task *task, const struct result *result, const char *call_sid,
-                      const char *reason, enum log_kind kind)
-{
-    bool is_ok = result->outcome == OUTCOME_OK;
-
-    instruments_released(task->api->instruments, is_ok ? result->release.call.pool : "",
-                         is_ok ? RELEASE_SUCCESS : RELEASE_NOT_FOUND);
-    if (!is_ok && !api_key_name(task->request) && !log_limit_passes(kind, LOG_INFO))
-        return;
-    log_info(is_ok ? "call released" : "release of an unknown call", log_str("call_sid", call_sid),
-             log_str("pod", is_ok ? result->release.call.pod : NULL),
-             log_str("pool", is_ok ? result->release.call.pool : NULL),
-             log_str("released_to", is_ok ? result->release.released_to : NULL),
-             log_str("merchant", is_ok ? result->release.call.merchant_id : NULL), log_str("reason", reason),
-             log_str("key", api_key_name(task->request)),
-             log_str("request_id", http_request_id(task->request)),
-             log_num("duration_us", api_task_us(task)));
-}
-
-void api_note_release_failure(const struct api_task *task, int err, const char *call_sid, const char *reason)
-{
-    instruments_released(task->api->instruments, "", RELEASE_STORAGE_ERROR);
-    log_warn("call not released: the store cannot answer", log_str("call_sid", call_sid),
-             log_str("cause", strerror(-err)), log_str("reason", reason),
-             log_str("key", api_key_name(task->request)),
-             log_str("request_id", http_request_id(task->request)),
-             log_num("duration_us", api_task_us(task)));
-}
-
-static void api_release_stored(struct api_task *task, const struct result *result)
-{
-    struct release *release = CONTAINER_OF(task, struct release, task);
-
-    api_note_release(task, result, release->call_sid, release->reason, LOG_OF_REFUSED);
-    if (result->outcome == OUTCOME_OK)
-        api_release_answer(release, result);
-    else
-        api_reply_outcome(task->request, result, CALL_NOT_FOUND);
-}
-
-static void api_release_failed(struct api_task *task, int err)
-{
-    struct release *release = CONTAINER_OF(task, struct release, task);
-
-    api_note_release_failure(task, err, release->call_sid, release->reason);
-    api_reply_failure(task->request, err);
-}
-
-void api_release(struct http_request *request, void *arg)
-{
-    struct release *release = api_task_new(arg, request, sizeof(*release), api_release_stored);
-    struct command command = {.type = COMMAND_RELEASE};
-    struct params params;
-    const char *reason;
-    const char *pod;
-
-    if (!release)
-        return;
-    release->task.failed = api_release_failed;
-    params_read_json(&params, request);
-    release->call_sid = params_call_sid(&params, "call_sid");
-    pod = params_pod_name_if_given(&params);
-    if (params.error) {
-        api_refuse(request, 400, params.error);
-        return;
-    }
-    /* The reason is for the log only: no release may fail because of it. */
-    reason = json_get_string(params.json, "reason");
-    if (reason)
-        memcpy(release->reason, reason, strnlen(reason, REASON_LOGGED_MAX));
-    if (pod && !api_may_speak_for(arg, request, pod))
-        return;
-    command.release.call_sid = release->call_sid;
-    /* On which pod the call is, only the store knows: it compares in the same step. */
-    command.release.pod = pod ? pod : api_pods_of_key(request);
-    api_execute(&release->task, &command);
 }
 
 struct renewal {
@@ -157,15 +50,16 @@ static void api_renew_stored(struct api_task *task, const struct result *result)
     }
     if (result->outcome != OUTCOME_OK || (renewal->count == 1 && result->renew.renewed.count == 0)) {
         api_refuse_outcome(task->request, result,
-                           result->outcome == OUTCOME_OK && result->renew.over.count ? "the call has ended"
-                                                                                     : CALL_NOT_FOUND);
+                           result->outcome == OUTCOME_OK && result->renew.finished.count
+                               ? "the call has ended"
+                               : CALL_NOT_FOUND);
         return;
     }
     api_reply_begin(task->request, &buf, &json);
     json_put_bool(&json, "success", true);
     api_put_names(&json, "renewed", &result->renew.renewed);
     api_put_names(&json, "unknown", &result->renew.unknown);
-    api_put_names(&json, "ended", &result->renew.over);
+    api_put_names(&json, "ended", &result->renew.finished);
     api_put_names(&json, "conflicts", &result->renew.conflicts);
     json_put_time(&json, "expires_at", result->renew.expires_at_ms);
     json_object_end(&json);
@@ -207,6 +101,8 @@ void api_renew(struct http_request *request, void *arg)
 
 static void put_call(struct json_writer *json, const struct call_info *call)
 {
+    const struct call_activity *activity = &call->activity;
+
     json_put_string(json, "call_sid", call->call_sid);
     json_put_string(json, "pod_name", call->pod);
     json_put_string(json, "source_pool", call->pool);
@@ -214,47 +110,72 @@ static void put_call(struct json_writer *json, const struct call_info *call)
     json_put_string(json, "provider", call->provider);
     json_put_time(json, "allocated_at", call->allocated_at_ms);
     json_put_time(json, "expires_at", call->expires_at_ms);
+    json_put_string(json, "state", call_state_name(activity->state));
+    if (activity->renewed_by != RENEWED_BY_NOBODY) {
+        json_put_time(json, "last_renewed_at", activity->renewed_at_ms);
+        json_put_string(json, "renewed_by", renewer_name(activity->renewed_by));
+    }
+    json_put_bool(json, "connected", activity->is_connected);
+    api_put_names(json, "carried_by", &activity->carriers);
 }
 
 static void api_calls_stored(struct api_task *task, const struct result *result)
 {
-    struct json_writer json;
-    struct strbuf buf;
+    struct page *page = page_of(task);
 
     if (result->outcome != OUTCOME_OK) {
         api_refuse_outcome(task->request, result, CALL_NOT_FOUND);
         return;
     }
-    api_reply_begin(task->request, &buf, &json);
-    json_key(&json, "calls");
-    json_array_begin(&json);
     for (size_t i = 0; i < result->calls.count; i++) {
-        json_object_begin(&json);
-        put_call(&json, &result->calls.calls[i]);
-        json_object_end(&json);
+        json_object_begin(&page->json);
+        put_call(&page->json, &result->calls.calls[i]);
+        json_object_end(&page->json);
     }
-    json_array_end(&json);
-    json_put_u64(&json, "total", result->calls.total);
-    json_put_string(&json, "next_cursor", result->calls.next_cursor);
-    json_object_end(&json);
-    api_reply_json(task->request, 200, &buf);
+    if (!page_goes_on(page, result->calls.count, result->calls.next_cursor)) {
+        page_reply(page, result->calls.total, result->calls.next_cursor);
+        return;
+    }
+    page->command.calls.limit = page_next(page);
+    page->command.calls.cursor = page->cursor;
+    page_ask(page);
+}
+
+/* The states without CALL_IS_ANY, which is no word. */
+static const char *state_word(int word)
+{
+    return call_state_name((enum call_state)(CALL_IS_ANY + 1 + word));
+}
+
+static enum call_state params_state(struct params *params)
+{
+    int word = params_word(params, "state", state_word, CALL_STATES - 1);
+
+    return word < 0 ? CALL_IS_ANY : (enum call_state)(CALL_IS_ANY + 1 + word);
 }
 
 void api_calls(struct http_request *request, void *arg)
 {
-    struct api_task *task = api_task_new(arg, request, sizeof(*task), api_calls_stored);
-    struct command command = {.type = COMMAND_CALLS};
+    struct page *page = page_new(arg, request, "calls", api_calls_stored);
+    struct command *command;
     struct params params;
 
-    if (!task)
+    if (!page)
         return;
+    command = &page->command;
     params_read_query(&params, request);
-    command.calls.limit = params_number(&params, "limit", 1, PAGE_MAX, PAGE_DEFAULT);
-    command.calls.cursor = params_label(&params, "cursor", "");
+    *command = (struct command){.type = COMMAND_CALLS};
+    command->calls.pod = params_pod_filter(&params, "pod");
+    command->calls.merchant_id = params_merchant_filter(&params, "merchant");
+    command->calls.state = params_state(&params);
+    command->calls.older_than_ms = params_duration(&params, "older_than");
+    command->calls.cursor = params_label(&params, "cursor", "");
+    page->left = params_number(&params, "limit", 1, PAGE_MAX, PAGE_DEFAULT);
+    command->calls.limit = page_next(page);
     if (params.error)
         api_refuse(request, 400, params.error);
     else
-        api_execute(task, &command);
+        page_ask(page);
 }
 
 static void api_call_stored(struct api_task *task, const struct result *result)

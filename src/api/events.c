@@ -32,8 +32,11 @@ struct watchers {
     bool is_stopped;
 };
 
+enum { WATCHER_MAGIC = 0x77617472 };
+
 /* In its request's arena. */
 struct watcher {
+    unsigned magic;
     struct list link; /* alone once its stream has ended */
     struct watchers *watchers;
     struct http_request *request;
@@ -77,7 +80,7 @@ static void watcher_write(struct watcher *watcher, struct slice text)
 
     if (err == -EAGAIN)
         api_log_request(watcher->request, LOG_WARN, "a watcher of events reads too slowly", 200, NULL);
-    if (err)
+    if (err < 0)
         watcher_end(watcher);
 }
 
@@ -129,6 +132,7 @@ static void watcher_closed(void *arg)
     struct watcher *watcher = arg;
     struct watchers *watchers = watcher->watchers;
 
+    MAGIC_CHECK(watcher, WATCHER_MAGIC);
     list_remove(&watcher->link);
     if (--watchers->count > 0)
         return;
@@ -165,7 +169,7 @@ void watchers_add(struct watchers *watchers, struct http_request *request)
     }
     if (!http_request_hold(request))
         return;
-    *watcher = (struct watcher){.watchers = watchers, .request = request};
+    *watcher = (struct watcher){.magic = WATCHER_MAGIC, .watchers = watchers, .request = request};
     list_init(&watcher->link);
     list_append(&watchers->list, &watcher->link);
     http_response_header(request, "Cache-Control", "no-cache");

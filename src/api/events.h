@@ -1,5 +1,5 @@
 /*
- * events.h - who watches: the open answers to GET /api/v1/events. Internal to the room.
+ * events.h - the watchers: the open answers to GET /api/v1/events. Internal to the module.
  *
  * The store is asked for events only while somebody watches. Loop thread only.
  */

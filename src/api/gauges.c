@@ -8,6 +8,7 @@
 
 #include "base/log.h"
 #include "base/log_limit.h"
+#include "core/autoscale.h"
 #include "metrics/process.h"
 
 struct gauges {
@@ -17,6 +18,7 @@ struct gauges {
     struct metrics_family *assigned;
     struct metrics_family *capacity;
     struct metrics_family *free_calls;
+    struct metrics_family *desired;
     struct metrics_family *leader;
     struct metrics_family *store_up;
     struct metrics_family *store_commands;
@@ -26,6 +28,7 @@ struct gauges {
     struct metrics_family *store_syncs;
     struct metrics_family *store_snapshots;
     struct metrics_family *events_dropped;
+    struct metrics_family *store_wipes;
     struct metrics_family *connections;
     struct metrics_family *evicted;
     struct metrics_family *refused;
@@ -54,6 +57,9 @@ static const struct {
      "Calls that the tier's pods could carry if all were available.", tier_label},
     {offsetof(struct gauges, free_calls), METRICS_GAUGE, "smart_router_pool_free_calls",
      "Calls that the tier's available pods could take now.", tier_label},
+    {offsetof(struct gauges, desired), METRICS_GAUGE, "smart_router_desired_pods",
+     "Pods that the tier wants; tier \"all\" is the sum. Missing while the store does not answer.",
+     tier_label},
     {offsetof(struct gauges, leader), METRICS_GAUGE, "smart_router_leader_status",
      "1 if this process leads, else 0.", NULL},
     {offsetof(struct gauges, store_up), METRICS_GAUGE, "smart_router_store_up",
@@ -72,6 +78,8 @@ static const struct {
      "Snapshots written by the store.", NULL},
     {offsetof(struct gauges, events_dropped), METRICS_COUNTER, "smart_router_events_dropped_total",
      "Events that were too many to be published.", NULL},
+    {offsetof(struct gauges, store_wipes), METRICS_COUNTER, "smart_router_store_wipes_total",
+     "Times that Redis had lost all that was stored, noticed by this router.", NULL},
     {offsetof(struct gauges, connections), METRICS_GAUGE, "smart_router_http_connections",
      "Connections that are open.", listener_label},
     {offsetof(struct gauges, evicted), METRICS_COUNTER, "smart_router_http_connections_evicted_total",
@@ -125,8 +133,8 @@ static void gauge_set(struct metrics_family *family, const char *label, double v
 
 void gauges_set_status(struct gauges *gauges, const struct result *result)
 {
-    struct metrics_family *const cleared[] = {gauges->active_calls, gauges->available, gauges->assigned,
-                                              gauges->capacity, gauges->free_calls};
+    struct metrics_family *const cleared[] = {gauges->active_calls, gauges->available,  gauges->assigned,
+                                              gauges->capacity,     gauges->free_calls, gauges->desired};
 
     for (size_t i = 0; i < ARRAY_LEN(cleared); i++)
         metrics_family_clear(cleared[i]);
@@ -140,7 +148,10 @@ void gauges_set_status(struct gauges *gauges, const struct result *result)
         gauge_set(gauges->assigned, tier->name, tier->assigned);
         gauge_set(gauges->capacity, tier->name, (double)tier->capacity);
         gauge_set(gauges->free_calls, tier->name, (double)tier->free);
+        gauge_set(gauges->desired, tier->name, (double)autoscale_of(result, tier).desired_pods);
     }
+    /* Last: a tier of that name must not take its place. */
+    gauge_set(gauges->desired, AUTOSCALE_ALL, (double)autoscale_of(result, NULL).desired_pods);
 }
 
 void gauges_set_store(struct gauges *gauges, const struct store *store)
@@ -158,6 +169,7 @@ void gauges_set_store(struct gauges *gauges, const struct store *store)
     gauge_set(gauges->store_syncs, NULL, (double)stats.syncs);
     gauge_set(gauges->store_snapshots, NULL, (double)stats.snapshots);
     gauge_set(gauges->events_dropped, NULL, (double)stats.events_dropped);
+    gauge_set(gauges->store_wipes, NULL, (double)stats.wipes);
 }
 
 void gauges_set_leader(struct gauges *gauges, bool is_leader)

@@ -1,5 +1,6 @@
 /*
- * gauges.h - what is read only when somebody scrapes: the store's picture, and the state of this process.
+ * gauges.h - metrics that are read only for a scrape: the store's counts, and the state of this
+ * process.
  */
 #ifndef API_GAUGES_H
 #define API_GAUGES_H

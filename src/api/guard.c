@@ -1,10 +1,10 @@
 /*
- * guard.c - who asks, and may they? API_KEY, API_KEYS and the roles.
+ * guard.c - checks the key of a request and the key's role: API_KEY, API_KEYS.
  *
- * It is done in two steps. Before the body is read and the path is looked up, api_guard finds out whose key
- * it is; who has none is refused whatever the path, and does not learn which paths exist. Once the route is
- * known, api_may asks the routing table (routes.c) whether the key's role may use it. No handler runs without
- * that, so that a new route is closed until its row says who may use it.
+ * This is done in two steps. Before the body is read, api_guard finds the key. A client without a
+ * key is refused, whatever the path, and does not learn which paths exist. Before the handler runs,
+ * api_admit_key compares the key's role with the roles of the route's row (routes.c). No handler
+ * runs without that, so a new route is closed until its row says who may use it.
  */
 #include "api/api_internal.h"
 #include "base/slice.h"
@@ -63,20 +63,20 @@ static void note_unauthorized(struct api *api, struct http_request *request)
     http_response_header(request, "WWW-Authenticate", "Bearer realm=\"smart-router\"");
 }
 
-int api_guard(struct http_request *request, void *arg, const char **ret_error)
+int api_guard(struct http_request *request, const struct http_route *route, void *arg, const char **ret_error)
 {
     struct api *api = arg;
     const struct key *key = NULL;
     struct slice given;
     struct key *copy;
 
-    if (keys_count(api->keys) == 0 || !route_needs_key(http_request_path(request)))
+    if (keys_count(api->keys) == 0 || !route_needs_key(route, http_request_path(request)))
         return 0;
     given = guard_bearer(guard_credentials(request));
     if (given.data)
         key = keys_match(api->keys, given);
     if (!key) {
-        /* Logged in api.c, like everything that is refused before there is a handler. */
+        /* Logged by api_request_done, like everything that is refused before there is a handler. */
         note_unauthorized(api, request);
         *ret_error = KEY_REQUIRED;
         return 401;
@@ -118,11 +118,12 @@ static void forbid(struct api *api, struct http_request *request, const char *se
     api_refuse(request, 403, strbuf_failed(&sentence) ? "forbidden" : sentence.data);
 }
 
-bool api_may(struct api *api, struct http_request *request, int who)
+bool api_admit_key(struct http_request *request, const struct http_route *route, void *arg)
 {
+    struct api *api = arg;
     const struct key *key = key_of(request);
 
-    if ((who & FOR_ALL) || keys_count(api->keys) == 0)
+    if (keys_count(api->keys) == 0 || !route_needs_key(route, http_request_path(request)))
         return true;
     if (!key) {
         /* The guard has let it through, and should not have. */
@@ -130,7 +131,7 @@ bool api_may(struct api *api, struct http_request *request, int who)
         api_refuse(request, 401, KEY_REQUIRED);
         return false;
     }
-    if (key->role == ROLE_ADMIN || (who & 1 << key->role))
+    if (route_allows(route, key->role))
         return true;
     forbid(api, request, "the key may not do this: its role is ", role_name(key->role));
     return false;

@@ -48,13 +48,13 @@ static const char *const release_names[] = {"success", "not_found", "storage_err
 static const double request_bounds[] = {0.0001, 0.00025, 0.0005, 0.001, 0.0025, 0.005, 0.01,
                                         0.025,  0.05,    0.1,    0.25,  0.5,    1,     2.5};
 
-/* Those of src/manager/manager.c, which observes the same family. */
-static const double store_bounds[] = {0.00001, 0.000025, 0.00005, 0.0001, 0.00025, 0.0005, 0.001, 0.0025,
-                                      0.005,   0.01,     0.025,   0.05,   0.1,     0.25,   0.5,   1};
-
-/* The series of one route; made when they are first needed. */
+/*
+ * The series of one route; made when they are first needed. Routes of one path have the same
+ * series.
+ */
 struct endpoint {
-    const char *route;
+    const struct http_route *route; /* NULL: requests without one */
+    const char *label;
     struct metrics_series *counts[ARRAY_LEN(method_names)][ARRAY_LEN(statuses)];
     struct metrics_series *durations[ARRAY_LEN(method_names)][DURATION_BY_CLASS];
 };
@@ -155,7 +155,6 @@ static bool instruments_add_families(struct instruments *instruments, struct met
 {
     static const char *const request_labels[] = {"method", "endpoint", "status"};
     static const char *const pool_labels[] = {"pool", "status"};
-    static const char *const store_labels[] = {"operation"};
     struct metrics_family *drains, *tier_errors, *limited;
 
     instruments->requests = metrics_family(metrics, METRICS_COUNTER, "http_requests_total",
@@ -170,9 +169,7 @@ static bool instruments_add_families(struct instruments *instruments, struct met
     instruments->releases =
         metrics_family(metrics, METRICS_COUNTER, "smart_router_releases_total",
                        "Releases asked for, by the pool that the pod came from.", pool_labels, 2, NULL, 0);
-    instruments->store_durations = metrics_family(
-        metrics, METRICS_HISTOGRAM, "smart_router_store_duration_seconds",
-        "Time that the store took to answer.", store_labels, 1, store_bounds, ARRAY_LEN(store_bounds));
+    instruments->store_durations = metrics_store_durations(metrics);
     drains = metrics_family(metrics, METRICS_COUNTER, "smart_router_drains_total", "Pods drained by request.",
                             NULL, 0, NULL, 0);
     tier_errors = metrics_family(metrics, METRICS_COUNTER, "smart_router_tier_config_errors_total",
@@ -323,17 +320,12 @@ void instruments_asked(struct instruments *instruments, enum command_type type, 
     metrics_observe(*series, (double)duration_ns / 1e9);
 }
 
-static struct endpoint *instruments_endpoint(struct instruments *instruments, const char *route)
+static struct endpoint *instruments_endpoint(struct instruments *instruments, const struct http_route *route)
 {
     struct endpoint *endpoint;
 
     for (size_t i = 0; i < instruments->endpoint_count; i++) {
-        /* Routes are told apart by their pointers first: they are literals of the route table. */
         if (instruments->endpoints[i]->route == route)
-            return instruments->endpoints[i];
-    }
-    for (size_t i = 0; i < instruments->endpoint_count; i++) {
-        if (strcmp(instruments->endpoints[i]->route, route) == 0)
             return instruments->endpoints[i];
     }
     if (instruments->endpoint_count == ENDPOINTS_MAX)
@@ -342,6 +334,7 @@ static struct endpoint *instruments_endpoint(struct instruments *instruments, co
     if (!endpoint)
         return NULL;
     endpoint->route = route;
+    endpoint->label = route ? http_route_label(route) : no_route;
     instruments->endpoints[instruments->endpoint_count++] = endpoint;
     return endpoint;
 }
@@ -388,7 +381,7 @@ static void instruments_count(struct instruments *instruments, struct endpoint *
         if (status != STATUS_OTHER)
             snprintf(status_text, sizeof(status_text), "%d", statuses[status]);
         *series = metrics_series(instruments->requests,
-                                 (const char *const[]){method_names[method], endpoint->route, status_text});
+                                 (const char *const[]){method_names[method], endpoint->label, status_text});
     }
     metrics_add(*series, 1);
 }
@@ -403,20 +396,20 @@ static void instruments_observe(struct instruments *instruments, struct endpoint
     if (!*series)
         *series = metrics_series(instruments->request_durations,
                                  (const char *const[]){method_names[is_shared ? METHOD_OTHER : method],
-                                                       is_shared ? no_route : endpoint->route,
+                                                       is_shared ? no_route : endpoint->label,
                                                        duration_names[class]});
     metrics_observe(*series, (double)duration_ns / 1e9);
 }
 
-void instruments_answered(struct instruments *instruments, const char *route, struct slice method, int status,
-                          uint64_t duration_ns)
+void instruments_answered(struct instruments *instruments, const struct http_route *route,
+                          struct slice method, int status, uint64_t duration_ns)
 {
-    struct endpoint *endpoint = instruments_endpoint(instruments, route[0] ? route : no_route);
+    struct endpoint *endpoint = instruments_endpoint(instruments, route);
     /*
      * What no handler has answered may have any method: strangers must not make a series for each of them.
      * A handler's methods are those that its route has.
      */
-    bool is_unhandled = !route[0] || status == 401 || status == 405;
+    bool is_unhandled = !route || status == 401 || status == 405;
     size_t m = is_unhandled ? METHOD_OTHER : method_index(method);
 
     if (!endpoint)

@@ -1,5 +1,5 @@
 /*
- * instruments.h - what is counted while requests are answered.
+ * instruments.h - the metrics that are counted while requests are answered.
  *
  * Every series is looked up once and kept, so that counting costs an increment. No label can grow with what a
  * client sends: endpoints are route patterns, methods and statuses come from lists, pools are source pools
@@ -12,6 +12,7 @@
 #include "api/keys.h"
 #include "api/secrets.h"
 #include "core/command.h"
+#include "http/route.h"
 #include "metrics/metrics.h"
 
 struct instruments; /* opaque: see instruments.c */
@@ -87,8 +88,8 @@ void instruments_limited(struct instruments *instruments);
 /* One command took that long in the store. */
 void instruments_asked(struct instruments *instruments, enum command_type type, uint64_t duration_ns);
 
-/* One request was answered. `route` is its pattern, "" for none; the pointer must stay. */
-void instruments_answered(struct instruments *instruments, const char *route, struct slice method, int status,
-                          uint64_t duration_ns);
+/* One request was answered. Borrows `route` for ever; NULL: it has none. */
+void instruments_answered(struct instruments *instruments, const struct http_route *route,
+                          struct slice method, int status, uint64_t duration_ns);
 
 #endif

@@ -84,15 +84,6 @@ static bool is_name(struct slice text)
     return text.len >= 1 && text.len <= KEY_NAME_MAX;
 }
 
-static bool is_printable(struct slice text)
-{
-    for (size_t i = 0; i < text.len; i++) {
-        if (text.data[i] <= ' ' || text.data[i] > '~')
-            return false;
-    }
-    return true;
-}
-
 /* Cuts the first word off the line. */
 static struct slice take_word(struct slice *line)
 {
@@ -149,7 +140,7 @@ static int read_secret(const struct reading *reading, struct slice secret)
 
     if (secret.len > SECRET_VALUE_MAX)
         return reading_fail(reading, "has a secret of more than 1024 characters");
-    if (!is_printable(secret))
+    if (!slice_is_printable(secret))
         return reading_fail(reading, "has a secret with a character that is not printable ASCII");
     /* As in API_KEY, where commas separate keys: whoever writes new,old here means two, and would lose both.
      */

@@ -7,6 +7,7 @@
 #include <stdarg.h>
 
 #include "api/api_internal.h"
+#include "base/quantity.h"
 
 enum { PARAMS_ERROR_MAX = 512 };
 
@@ -33,7 +34,7 @@ void params_fail(struct params *params, const char *format, ...)
 
 static void params_init(struct params *params, struct http_request *request)
 {
-    *params = (struct params){.arena = http_request_arena(request)};
+    *params = (struct params){.arena = http_request_arena(request), .route = http_request_route(request)};
 }
 
 static void params_parse_json(struct params *params, struct slice body)
@@ -126,6 +127,7 @@ const char *params_text(struct params *params, const char *name)
 {
     const char *text;
 
+    assert(http_route_has_param(params->route, name));
     if (params->error)
         return NULL;
     if (params->query_first) {
@@ -188,6 +190,7 @@ static const char *params_merchant_in(struct params *params, bool is_query)
 
         if (!text || text[0] == '\0')
             continue;
+        assert(http_route_has_param(params->route, names[i]));
         if (!name_is_merchant_id(text, strlen(text)))
             params_fail(params, "%s " SID_RULE, names[i]);
         return text;
@@ -249,6 +252,7 @@ uint64_t params_number(struct params *params, const char *name, uint64_t min, ui
     uint64_t value = 0;
     bool is_valid;
 
+    assert(http_route_has_param(params->route, name));
     if (params->error)
         return otherwise;
     if ((!member || cJSON_IsNull(member)) && !text)
@@ -270,6 +274,62 @@ uint64_t params_number(struct params *params, const char *name, uint64_t min, ui
     return value;
 }
 
+uint64_t params_duration(struct params *params, const char *name)
+{
+    const char *text = params_text(params, name);
+    const char *end = text;
+    uint64_t value = 0;
+
+    if (!text)
+        return 0;
+    if (quantity_digits(&end, &value) && *end == '\0' && value <= UINT64_MAX / 1000)
+        return value * 1000;
+    if (!quantity_duration(text, &value))
+        params_fail(params, "%s must be a duration such as 90s, 10m or 1h30m, or a number of seconds", name);
+    return value;
+}
+
+int params_word(struct params *params, const char *name, const char *(*name_of)(int word), int count)
+{
+    const char *text = params_text(params, name);
+    struct strbuf words;
+
+    if (!text)
+        return -1;
+    for (int word = 0; word < count; word++) {
+        if (strcmp(text, name_of(word)) == 0)
+            return word;
+    }
+    strbuf_init(&words, params->arena, PARAMS_ERROR_MAX);
+    for (int word = 0; word < count; word++) {
+        strbuf_append_str(&words, word == 0 ? "" : word == count - 1 ? " or " : ", ");
+        strbuf_append_str(&words, name_of(word));
+    }
+    params_fail(params, "%s must be %s", name,
+                strbuf_failed(&words) ? "one of the words that are known" : words.data);
+    return -1;
+}
+
+static const char *params_filter(struct params *params, const char *name,
+                                 bool (*is_valid)(const char *text, size_t len), const char *rule)
+{
+    const char *text = params_text(params, name);
+
+    if (text && !is_valid(text, strlen(text)))
+        params_fail(params, "%s %s", name, rule);
+    return text;
+}
+
+const char *params_pod_filter(struct params *params, const char *name)
+{
+    return params_filter(params, name, name_is_pod, POD_NAME_RULE);
+}
+
+const char *params_merchant_filter(struct params *params, const char *name)
+{
+    return params_filter(params, name, name_is_merchant_id, SID_RULE ", and at least one");
+}
+
 bool params_call_sids(struct params *params, const char *name, const char *const **ret_sids,
                       size_t *ret_count)
 {
@@ -278,6 +338,7 @@ bool params_call_sids(struct params *params, const char *name, const char *const
     const char **sids;
     size_t count = 0;
 
+    assert(http_route_has_param(params->route, name));
     if (params->error || !array || cJSON_IsNull(array))
         return false;
     if (!cJSON_IsArray(array)) {

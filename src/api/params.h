@@ -1,8 +1,12 @@
 /*
- * params.h - what a request says: members of a JSON body, fields of a form or of the query, validated.
+ * params.h - reads and validates the parameters of a request: JSON members, fields of a form or of
+ * the query.
  *
- * The first thing that is wrong is remembered as a sentence for the client, and what is asked afterwards is
- * empty: read everything, then look at `error` once. All texts live in the request's arena.
+ * Only parameters that the route's row in routes.c lists may be read: that is asserted.
+ *
+ * The first thing that is wrong is remembered as a sentence for the client, and what is asked
+ * afterwards is empty: read everything, then look at `error` once. All texts live in the request's
+ * arena.
  */
 #ifndef API_PARAMS_H
 #define API_PARAMS_H
@@ -13,8 +17,9 @@
 
 struct params {
     struct arena *arena;
-    const cJSON *json; /* NULL: the body is not read as JSON */
-    struct form form;  /* the body as a form; empty if it is not read as one */
+    const struct http_route *route; /* its row lists what may be read */
+    const cJSON *json;              /* NULL: the body is not read as JSON */
+    struct form form;               /* the body as a form; empty if it is not read as one */
     struct form query;
     bool query_first;  /* where a name is in both, the query wins; else the body does */
     const char *error; /* NULL: nothing is wrong so far */
@@ -51,6 +56,13 @@ const char *params_label(struct params *params, const char *name, const char *ot
 /* A whole number from `min` to `max`, in a JSON body or in the query; `otherwise` if absent. */
 uint64_t params_number(struct params *params, const char *name, uint64_t min, uint64_t max,
                        uint64_t otherwise);
+/* A duration such as "10m", or a whole number of seconds, in milliseconds; 0 if absent. */
+uint64_t params_duration(struct params *params, const char *name);
+/* One of the `count` words that `name_of` gives, as its number; -1 if absent. */
+int params_word(struct params *params, const char *name, const char *(*name_of)(int word), int count);
+/* The name of a pod or of a merchant, for a filter; NULL if absent. */
+const char *params_pod_filter(struct params *params, const char *name);
+const char *params_merchant_filter(struct params *params, const char *name);
 /* A JSON array of at most SIDS_MAX call_sids. False: it is absent or wrong; the caller says if it may be. */
 bool params_call_sids(struct params *params, const char *name, const char *const **ret_sids,
                       size_t *ret_count);

@@ -1,13 +1,25 @@
 /*
  * pods.c - the routes for pods: list, show, drain, undrain, register, delete, heartbeat.
  */
+#include <stdio.h>
+
 #include "api/api_internal.h"
+#include "api/page.h"
 #include "api/params.h"
 #include "base/log.h"
 #include "http/address_rule.h"
-#include "http/origin.h"
+#include "http/proxy_headers.h"
 
-#define POD_NOT_FOUND "pod not found"
+/* Null: the drain does not end by itself. */
+static void put_draining_until(struct json_writer *json, uint64_t until_ms)
+{
+    if (until_ms != DRAIN_WITHOUT_END) {
+        json_put_time(json, "draining_until", until_ms);
+        return;
+    }
+    json_key(json, "draining_until");
+    json_null(json);
+}
 
 static void put_pod(struct json_writer *json, const struct pod_info *pod)
 {
@@ -17,7 +29,12 @@ static void put_pod(struct json_writer *json, const struct pod_info *pod)
     json_put_string(json, "address", pod->address);
     json_put_string(json, "source", pod_source_name(pod->source));
     json_put_bool(json, "is_draining", pod->is_draining);
+    json_put_bool(json, "is_surplus", pod->is_surplus);
+    if (pod->draining_until_ms)
+        put_draining_until(json, pod->draining_until_ms);
     json_put_bool(json, "is_ready", pod->is_ready);
+    if (pod->last_heartbeat_ms)
+        json_put_time(json, "last_heartbeat_at", pod->last_heartbeat_ms);
     json_put_bool(json, "has_active_lease", pod->newest_call[0] != '\0');
     json_put_string(json, "lease_call_sid", pod->newest_call);
     api_put_names(json, "calls", &pod->calls);
@@ -25,41 +42,29 @@ static void put_pod(struct json_writer *json, const struct pod_info *pod)
 
 static void api_pods_stored(struct api_task *task, const struct result *result)
 {
-    struct json_writer json;
-    struct strbuf buf;
+    struct page *page = page_of(task);
 
     if (result->outcome != OUTCOME_OK) {
         api_refuse_outcome(task->request, result, POD_NOT_FOUND);
         return;
     }
-    api_reply_begin(task->request, &buf, &json);
-    json_key(&json, "pods");
-    json_array_begin(&json);
     for (size_t i = 0; i < result->pods.count; i++) {
-        json_object_begin(&json);
-        put_pod(&json, &result->pods.pods[i]);
-        json_object_end(&json);
+        json_object_begin(&page->json);
+        put_pod(&page->json, &result->pods.pods[i]);
+        json_object_end(&page->json);
     }
-    json_array_end(&json);
-    json_put_u64(&json, "total", result->pods.total);
-    json_put_string(&json, "next_cursor", result->pods.next_cursor);
-    json_object_end(&json);
-    api_reply_json(task->request, 200, &buf);
+    if (!page_goes_on(page, result->pods.count, result->pods.next_cursor)) {
+        page_reply(page, result->pods.total, result->pods.next_cursor);
+        return;
+    }
+    page->command.pods.limit = page_next(page);
+    page->command.pods.cursor = page->cursor;
+    page_ask(page);
 }
 
-/* -1: all states. */
-static int params_state(struct params *params)
+static const char *state_name(int state)
 {
-    const char *text = params_text(params, "state");
-
-    if (!text)
-        return -1;
-    for (int state = 0; state < POD_STATES; state++) {
-        if (strcmp(text, pod_state_name((enum pod_state)state)) == 0)
-            return state;
-    }
-    params_fail(params, "state must be available, busy, draining or suspended");
-    return -1;
+    return pod_state_name((enum pod_state)state);
 }
 
 /* The name of a tier or of a merchant's pool; NULL if absent or empty. */
@@ -76,25 +81,25 @@ static const char *params_tier(struct params *params)
 
 void api_pods(struct http_request *request, void *arg)
 {
-    struct api_task *task = api_task_new(arg, request, sizeof(*task), api_pods_stored);
-    struct command command = {.type = COMMAND_PODS};
+    struct page *page = page_new(arg, request, "pods", api_pods_stored);
     struct params params;
 
-    if (!task)
+    if (!page)
         return;
     params_read_query(&params, request);
-    command.pods.tier = params_tier(&params);
-    command.pods.state = params_state(&params);
-    command.pods.limit = params_number(&params, "limit", 1, PAGE_MAX, PAGE_DEFAULT);
-    command.pods.cursor = params_label(&params, "cursor", "");
+    page->command = (struct command){.type = COMMAND_PODS};
+    page->command.pods.tier = params_tier(&params);
+    page->command.pods.state = params_word(&params, "state", state_name, POD_STATES);
+    page->command.pods.cursor = params_label(&params, "cursor", "");
+    page->left = params_number(&params, "limit", 1, PAGE_MAX, PAGE_DEFAULT);
+    page->command.pods.limit = page_next(page);
     if (params.error)
         api_refuse(request, 400, params.error);
     else
-        api_execute(task, &command);
+        page_ask(page);
 }
 
-/* The pod that the path names; NULL: it can be no pod, or none for this key: answered. */
-static const char *pod_of_path(struct api *api, struct http_request *request)
+const char *api_pod_of_path(struct api *api, struct http_request *request)
 {
     const char *pod = http_request_param(request, "name");
     const char *error = params_check_pod(pod);
@@ -122,7 +127,7 @@ static void api_pod_stored(struct api_task *task, const struct result *result)
 
 void api_pod(struct http_request *request, void *arg)
 {
-    const char *pod = pod_of_path(arg, request);
+    const char *pod = api_pod_of_path(arg, request);
     struct command command = {.type = COMMAND_POD, .pod = {.name = pod}};
     struct api_task *task;
 
@@ -172,16 +177,26 @@ static void api_drain_stored(struct api_task *task, const struct result *result)
     api_reply_begin(task->request, &buf, &json);
     json_put_bool(&json, "success", true);
     json_put_string(&json, "pod_name", pod_task->pod);
-    json_put_bool(&json, "has_active_call", result->drain.has_active_call);
+    json_put_bool(&json, "has_active_call", result->drain.calls_left > 0);
+    json_put_u64(&json, "calls_left", result->drain.calls_left);
     json_put_string(&json, "message", "Pod drained successfully");
-    json_put_time(&json, "draining_until", result->drain.until_ms);
+    put_draining_until(&json, result->drain.until_ms);
     json_object_end(&json);
     api_reply_json(task->request, 200, &buf);
 }
 
+/* As the command wants it: absent is the default of the settings, and 0 is no end. */
+static uint64_t params_drain_ms(struct params *params)
+{
+    uint64_t seconds = params_number(params, "ttl_seconds", 0, DRAIN_SECONDS_MAX, UINT64_MAX);
+
+    if (seconds == UINT64_MAX)
+        return 0;
+    return seconds == 0 ? DRAIN_WITHOUT_END : seconds * 1000;
+}
+
 void api_drain(struct http_request *request, void *arg)
 {
-    enum { DRAIN_SECONDS_MAX = 7 * 24 * 3600 };
     struct pod_task *pod_task = api_task_new(arg, request, sizeof(*pod_task), api_drain_stored);
     struct command command = {.type = COMMAND_DRAIN};
     struct params params;
@@ -191,7 +206,7 @@ void api_drain(struct http_request *request, void *arg)
     params_read_json(&params, request);
     pod_task->pod = params_pod_name(&params);
     command.drain.pod = pod_task->pod;
-    command.drain.ttl_ms = params_number(&params, "ttl_seconds", 1, DRAIN_SECONDS_MAX, 0) * 1000;
+    command.drain.ttl_ms = params_drain_ms(&params);
     if (params.error)
         api_refuse(request, 400, params.error);
     else if (api_may_speak_for(arg, request, pod_task->pod))
@@ -211,17 +226,24 @@ static void reply_pod_done(const struct pod_task *pod_task)
     api_reply_json(pod_task->task.request, 200, &buf);
 }
 
-static void api_undrain_stored(struct api_task *task, const struct result *result)
+/* Logs and answers a command about one pod that has nothing to show but its success. */
+static void pod_task_done(struct api_task *task, const struct result *result, const char *done,
+                          const char *not_done)
 {
     struct pod_task *pod_task = CONTAINER_OF(task, struct pod_task, task);
 
     if (result->outcome != OUTCOME_OK) {
-        log_pod_refused(pod_task, "pod not undrained", result);
+        log_pod_refused(pod_task, not_done, result);
         api_reply_outcome(task->request, result, POD_NOT_FOUND);
         return;
     }
-    log_pod_event(pod_task, "pod undrained", NULL);
+    log_pod_event(pod_task, done, NULL);
     reply_pod_done(pod_task);
+}
+
+static void api_undrain_stored(struct api_task *task, const struct result *result)
+{
+    pod_task_done(task, result, "pod undrained", "pod not undrained");
 }
 
 void api_undrain(struct http_request *request, void *arg)
@@ -239,6 +261,23 @@ void api_undrain(struct http_request *request, void *arg)
         api_refuse(request, 400, params.error);
     else if (api_may_speak_for(arg, request, pod_task->pod))
         api_execute(&pod_task->task, &command);
+}
+
+/*
+ * How often the pod should send a heartbeat: two of them may be lost before HEARTBEAT_TTL is over.
+ */
+static void put_heartbeat_interval(struct json_writer *json, uint64_t heartbeat_ttl_ms)
+{
+    uint64_t interval_ms = heartbeat_ttl_ms / 3;
+    char text[16];
+
+    json_key(json, "heartbeat_interval_seconds");
+    if (interval_ms >= 1000) {
+        json_u64(json, interval_ms / 1000);
+        return;
+    }
+    snprintf(text, sizeof(text), "0.%03u", (unsigned)interval_ms);
+    json_raw(json, slice_of(text));
 }
 
 static void api_pod_register_stored(struct api_task *task, const struct result *result)
@@ -259,6 +298,7 @@ static void api_pod_register_stored(struct api_task *task, const struct result *
     json_put_string(&json, "pod_name", pod_task->pod);
     json_put_string(&json, "tier", result->pod_seen.tier);
     json_put_bool(&json, "is_new", result->pod_seen.is_new);
+    put_heartbeat_interval(&json, task->api->settings.heartbeat_ttl_ms);
     json_object_end(&json);
     api_reply_json(task->request, 200, &buf);
 }
@@ -271,7 +311,7 @@ static const char *params_place(struct params *params, const struct api *api, st
 
     if (params->error)
         return address;
-    refusal = address_text_refusal(api->settings.pod_allow, address, request_is_local(request));
+    refusal = address_text_forbidden_by(api->settings.pod_allow, address, request_is_local(request));
     if (refusal)
         params_fail(params, "address %s %s", address, refusal);
     return address;
@@ -305,20 +345,12 @@ void api_pod_register(struct http_request *request, void *arg)
 
 static void api_pod_delete_stored(struct api_task *task, const struct result *result)
 {
-    struct pod_task *pod_task = CONTAINER_OF(task, struct pod_task, task);
-
-    if (result->outcome != OUTCOME_OK) {
-        log_pod_refused(pod_task, "pod not removed", result);
-        api_reply_outcome(task->request, result, POD_NOT_FOUND);
-        return;
-    }
-    log_pod_event(pod_task, "pod removed", NULL);
-    reply_pod_done(pod_task);
+    pod_task_done(task, result, "pod removed", "pod not removed");
 }
 
 void api_pod_delete(struct http_request *request, void *arg)
 {
-    const char *pod = pod_of_path(arg, request);
+    const char *pod = api_pod_of_path(arg, request);
     struct command command = {.type = COMMAND_POD_GONE, .pod_gone = {.pod = pod, .source = POD_SOURCE_API}};
     struct pod_task *pod_task;
 
@@ -368,8 +400,8 @@ static void api_pod_heartbeat_stored(struct api_task *task, const struct result 
     json_array_begin(&json);
     for (size_t i = 0; i < result->heartbeat.ended.count; i++)
         json_string(&json, result->heartbeat.ended.calls[i].call_sid);
-    for (size_t i = 0; i < result->heartbeat.over.count; i++)
-        json_string(&json, result->heartbeat.over.names[i]);
+    for (size_t i = 0; i < result->heartbeat.finished.count; i++)
+        json_string(&json, result->heartbeat.finished.names[i]);
     json_array_end(&json);
     api_put_names(&json, "conflicts", &result->heartbeat.conflicts);
     json_object_end(&json);
@@ -378,7 +410,7 @@ static void api_pod_heartbeat_stored(struct api_task *task, const struct result 
 
 void api_pod_heartbeat(struct http_request *request, void *arg)
 {
-    const char *pod = pod_of_path(arg, request);
+    const char *pod = api_pod_of_path(arg, request);
     struct command command = {.type = COMMAND_HEARTBEAT, .heartbeat = {.pod = pod}};
     struct pod_task *pod_task;
     struct params params;

@@ -1,13 +1,14 @@
 /*
- * rate.h - how often one client may ask: token buckets, one for each address.
+ * rate.h - limits how often one client may ask: token buckets, one for each address.
  *
- * A client may ask as often as the limit says within one period, all at once if it likes; after that it gets
- * the next turn when its share of the period has passed. The time is passed in. Does no I/O and does not log.
+ * A client may ask as often as the limit says within one period, all at once if it likes; after
+ * that it gets the next turn when its share of the period has passed. The time is passed in. Does
+ * no I/O and does not log.
  *
- * An IPv6 client is its /64, because whoever has one address has all of those. At most RATE_CLIENTS_MAX
- * clients are remembered. When one more comes, the one that has not asked for the longest time is forgotten:
- * somebody who comes from very many addresses may escape the limit, but nobody can be refused because of
- * somebody else.
+ * An IPv6 client is its /64, because the owner of one address has all of them. At most
+ * RATE_CLIENTS_MAX clients are remembered. When one more comes, the one that has not asked for the
+ * longest time is forgotten. So a client with very many addresses may escape the limit, but no
+ * client is refused because of another.
  */
 #ifndef API_RATE_H
 #define API_RATE_H

@@ -1,11 +1,7 @@
 /*
- * reply.c - the answers that all handlers share: JSON, errors, store failures, and the log lines
- * of refused requests.
+ * reply.c - the answers that all handlers share: JSON, errors, store failures.
  */
 #include "api/api_internal.h"
-#include "base/clock.h"
-#include "base/log.h"
-#include "base/log_limit.h"
 
 void api_reply_begin(struct http_request *request, struct strbuf *buf, struct json_writer *json)
 {
@@ -30,31 +26,6 @@ void api_reply(struct http_request *request, int status, const char *content_typ
 void api_reply_json(struct http_request *request, int status, const struct strbuf *buf)
 {
     api_reply(request, status, "application/json", buf);
-}
-
-void api_log_request(struct http_request *request, enum log_level level, const char *message, int status,
-                     const char *error)
-{
-    struct slice method = http_request_method(request);
-    struct arena *arena = http_request_arena(request);
-    char path_text[LOG_CUT_SIZE];
-
-    if (!log_enabled(level))
-        return;
-    LOG_AT(level, message, log_str("method", arena_copy(arena, method.data, method.len)),
-           log_str("path", log_cut(path_text, http_request_path(request))), log_num("status", status),
-           log_str("error", error), log_str("key", api_key_name(request)),
-           log_str("peer", http_request_peer(request)), log_str("request_id", http_request_id(request)),
-           log_num("duration_us", (int64_t)((clock_elapsed_ns() - http_request_started_ns(request)) / 1000)));
-}
-
-void api_log_refused(struct http_request *request, int status, const char *error)
-{
-    /* Without a key, anybody can be refused as often as they like. */
-    if (!api_key_name(request) &&
-        !log_limit_passes(status == 401 ? LOG_OF_UNAUTHORIZED : LOG_OF_REFUSED, LOG_INFO))
-        return;
-    api_log_request(request, LOG_INFO, "request refused", status, error);
 }
 
 void api_refuse(struct http_request *request, int status, const char *error)

@@ -1,49 +1,29 @@
 /*
- * routes.h - the routing table: each method and path of the API, its handler, and who may use it.
+ * routes.h - the routing table: a row for each method and path of the API (see http/route.h).
  *
- * A row that says nothing of who may use it is for keys with the role admin alone. Internal to the room.
+ * The bits of a row's roles are roles of keys. The role admin may use every route and is not named.
+ * Internal to the module.
  */
 #ifndef API_ROUTES_H
 #define API_ROUTES_H
 
 #include "api/keys.h"
-#include "base/strbuf.h"
-#include "http/http.h"
+#include "http/route.h"
 
-enum {
-    ROUTES_MAX = 64,
-    FOR_ANYBODY = 1 << ROLES,         /* without a key: load balancers have none */
-    FOR_PROVIDERS = 1 << (ROLES + 1), /* without a key: providers sign instead */
-    FOR_ALL = FOR_ANYBODY | FOR_PROVIDERS,
-};
+/* The bit of a role in a row's `roles`. */
+#define FOR(role) (1U << ROLE_##role)
 
-/* Admin may everywhere, and is not named. */
-#define FOR(role) (1 << ROLE_##role)
-
-struct route {
-    const char *method;
-    const char *pattern;
-    http_handler_fn handler;
-    int who; /* FOR(...), or one of those above */
-    /* Its continuation logs what it did, so the request needs no line of its own. */
-    bool logs_itself;
-    bool is_probe; /* of the process and not of its work: on METRICS_PORT, too, and quiet in the log */
-    bool is_vital; /* answered even when all connections are taken */
-};
-
-extern const struct route api_routes[];
+extern const struct http_route api_routes[];
 extern const size_t api_routes_count;
 
-/* The row of that pattern and method; HEAD is answered by GET. NULL: there is none. */
-const struct route *route_find(const char *pattern, struct slice method);
-
-/* Any row of that pattern, or NULL. */
-const struct route *route_of_pattern(const char *pattern);
-
 /*
- * Must whoever asks for this path, as sent and whatever the method, show a key, if any is set? Under /api/v1
- * that is so for paths that do not exist as well.
+ * Must a client show a key for this, if any key is set? `route` is the row of the request; NULL: no
+ * row has the path. Under /api/v1 a path without a row needs a key, too: a client without a key
+ * must not learn which paths exist.
  */
-bool route_needs_key(struct slice path);
+bool route_needs_key(const struct http_route *route, struct slice path);
+
+/* May a key of that role use the route? Asked only for routes that need a key. */
+bool route_allows(const struct http_route *route, enum role role);
 
 #endif

@@ -9,6 +9,8 @@
 
 #include <openssl/crypto.h>
 
+#include "base/slice.h"
+
 struct secret_list {
     char *text; /* the values' own memory */
     size_t text_len;
@@ -19,15 +21,6 @@ struct secret_list {
 struct secrets {
     struct secret_list lists[SECRET_KINDS];
 };
-
-static bool is_printable(struct slice value)
-{
-    for (size_t i = 0; i < value.len; i++) {
-        if (value.data[i] <= ' ' || value.data[i] > '~')
-            return false;
-    }
-    return true;
-}
 
 /* Cuts `text` at its commas. NULL and the number of values, or what is wrong. */
 static const char *split(const char *text, struct slice values[SECRETS_MAX], size_t *ret_count)
@@ -46,7 +39,7 @@ static const char *split(const char *text, struct slice values[SECRETS_MAX], siz
             return "has an empty value: it must be one, or several that are separated by commas";
         if (value.len > SECRET_VALUE_MAX)
             return "has a value of more than 1024 characters";
-        if (!is_printable(value))
+        if (!slice_is_printable(value))
             return "has a value with a blank or a character that is not printable ASCII";
         values[count++] = value;
         if (!text[value.len])

@@ -18,6 +18,7 @@ void *api_task_new(struct api *api, struct http_request *request, size_t size,
         return NULL;
     }
     memset(task, 0, size);
+    task->magic = API_TASK_MAGIC;
     task->api = api;
     task->request = request;
     task->stored = stored;
@@ -37,8 +38,10 @@ static void api_fail(struct api_task *task, int err)
     }
     /* -ENOMEM: more was asked for than fits; that 500 is logged like any other. */
     if (err != -ENOMEM)
-        log_warn("store cannot answer", log_str("route", http_request_route(task->request)),
-                 log_str("cause", strerror(-err)), log_str("request_id", http_request_id(task->request)),
+        log_warn("a request was refused: the store cannot answer",
+                 log_str("route", http_request_route(task->request)->pattern),
+                 log_str("cause", store_error_text(err)),
+                 log_str("request_id", http_request_id(task->request)),
                  log_num("duration_us", api_task_us(task)));
     api_reply_failure(task->request, err);
 }
@@ -47,6 +50,7 @@ static void api_execute_stored(void *arg, int err, const struct result *result)
 {
     struct api_task *task = arg;
 
+    MAGIC_CHECK(task, API_TASK_MAGIC);
     task->answered_ns = clock_elapsed_ns();
     instruments_asked(task->api->instruments, task->type, task->answered_ns - task->asked_ns);
     if (err < 0)

@@ -10,24 +10,25 @@
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
-#include <sys/random.h>
 #include <unistd.h>
 
 #include <uv.h>
 
 #include "api/api.h"
 #include "app/descriptors.h"
-#include "app/ended.h"
-#include "app/exposed.h"
 #include "app/kube.h"
-#include "app/lead.h"
+#include "app/leadership.h"
 #include "app/listen.h"
+#include "app/lost_calls.h"
+#include "app/notify.h"
 #include "app/redis.h"
 #include "app/reload.h"
 #include "app/stop.h"
 #include "app/tls.h"
 #include "app/warn.h"
 #include "base/clock.h"
+#include "base/random.h"
+#include "base/version.h"
 #include "cli/cli.h"
 #include "gateway/gateway.h"
 #include "http/http.h"
@@ -56,11 +57,13 @@ struct app {
     uv_prepare_t log_flusher;
     uv_timer_t log_timer; /* while the reader of the log is slow */
     struct stop stop;
+    struct notify notify;
     uv_signal_t signals[3];
 
     struct store *store;
+    struct tls_client_context *redis_tls; /* NULL: clear text, or no Redis */
     struct metrics *metrics;
-    struct ended *ended;
+    struct lost_calls *lost_calls;
     struct api *api;
     struct gateway *gateway;
     struct reload *reload;
@@ -72,13 +75,14 @@ struct app {
     struct manager_static_pod *static_pods;
     struct k8s_config *kube_config; /* both only where pods come from Kubernetes */
     struct k8s_client *kube;
-    struct lead *lead;
+    struct leadership *leadership;
     char identity[APP_IDENTITY_MAX + 1]; /* no other process has it, whatever POD_NAME says */
 };
 
 /*
- * Taking down, in the order in which the rooms use each other. Every step goes on when the one before says
- * that it is done, and passes over what was never built: a failed start comes this way as well.
+ * Taking down, in the order in which the modules use each other. Every step goes on when the one
+ * before says that it is done, and passes over what was never built: a failed start comes this way
+ * as well.
  */
 
 static void app_close_handles(void *arg)
@@ -89,6 +93,7 @@ static void app_close_handles(void *arg)
     uv_close((uv_handle_t *)&app->log_flusher, NULL);
     uv_close((uv_handle_t *)&app->log_timer, NULL);
     stop_close(&app->stop);
+    notify_close(&app->notify);
     for (size_t i = 0; i < ARRAY_LEN(app->signals); i++)
         uv_close((uv_handle_t *)&app->signals[i], NULL);
 }
@@ -140,7 +145,7 @@ static void app_close_servers(void *arg)
 /* When nobody is connected any more and somebody else may lead: whatever takes longer. */
 static void app_close_when_done(struct app *app)
 {
-    if (app->lead || !app->is_drained)
+    if (app->leadership || !app->is_drained)
         return;
     if (app->kube)
         k8s_client_close(app->kube, app_close_servers, app);
@@ -152,7 +157,7 @@ static void app_lead_stopped(void *arg)
 {
     struct app *app = arg;
 
-    app->lead = NULL;
+    app->leadership = NULL;
     app_close_when_done(app);
 }
 
@@ -183,6 +188,7 @@ static void app_stop(struct app *app, bool is_hasty)
         .gateway = app->gateway,
         .server = app->server,
         .tls = app->tls,
+        .notify = &app->notify,
         .delay_ms = settings->shutdown_delay_ms,
         .timeout_ms = settings->http_shutdown_timeout_ms,
         .has_stream_timeout = config_is_set(app->config, "GATEWAY_DRAIN_TIMEOUT"),
@@ -194,7 +200,9 @@ static void app_stop(struct app *app, bool is_hasty)
     };
 
     app->is_stopping = true;
-    lead_stop(app->lead, app_lead_stopped, app); /* the next leader need not wait for our clients */
+    notify_stopping(&app->notify);
+    leadership_stop(app->leadership, app_lead_stopped,
+                    app); /* the next leader need not wait for our clients */
     stop_begin(&app->stop, &parts, is_hasty);
 }
 
@@ -256,6 +264,7 @@ static int app_init_loop(struct app *app)
     uv_unref((uv_handle_t *)&app->log_timer);
     uv_prepare_start(&app->log_flusher, app_flush_log);
     stop_init(&app->stop, &app->loop);
+    notify_init(&app->notify, &app->loop);
     for (size_t i = 0; i < ARRAY_LEN(app->signals); i++) {
         uv_signal_init(&app->loop, &app->signals[i]);
         app->signals[i].data = app;
@@ -328,7 +337,7 @@ static int app_open_store(struct app *app)
 
     if (!settings->redis_url[0] && !settings->redis_sentinels[0])
         return app_open_embedded(app);
-    return app_open_redis(&app->loop, settings, &app->store);
+    return app_open_redis(&app->loop, settings, &app->store, &app->redis_tls);
 }
 
 /* check_settings has found nothing wrong with the list, so that only memory can be missing. */
@@ -386,11 +395,11 @@ static int app_new_gateway(struct app *app)
     int err;
 
     store_health(app->store, &health);
-    gateway.shares_store = strcmp(health.name, "redis") == 0;
+    gateway.shares_store = health.is_shared;
     err = gateway_new(&app->loop, &gateway, app->store, app->metrics, &app->gateway);
     if (err < 0)
         return err;
-    ended_also_tell(app->ended, gateway_call_lost, app->gateway);
+    lost_calls_also_tell(app->lost_calls, gateway_call_lost, app->gateway);
     return gateway_serve(app->gateway, app->server);
 }
 
@@ -408,6 +417,8 @@ static int app_new_api(struct app *app)
         .trusted = app->trusted,
         .public_base_url = app->settings->public_base_url,
         .rate_limit = app->settings->rate_limit,
+        .heartbeat_ttl_ms = app->settings->heartbeat_ttl_ms,
+        .scales_sets = app->settings->autoscale_kind == CONFIG_AUTOSCALE_STATEFULSET,
         .pod_allow = app->pod_allow,
         .make_ticket = app->settings->gateway_secret[0] ? gateway_make_ticket : NULL,
         .make_ticket_arg = app->gateway,
@@ -429,6 +440,7 @@ static int app_new_reload(struct app *app)
         .api = app->api,
         .gateway = app->gateway,
         .tls = app->tls,
+        .redis_tls = app->redis_tls,
         .metrics = app->metrics,
     };
 
@@ -460,11 +472,11 @@ static int app_copy_static_pods(struct app *app)
 }
 
 /* A store of one's own needs no election, and one may be told to lead without asking. */
-static enum lead_election app_election(const struct app *app, bool has_redis)
+static enum leadership_election app_election(const struct app *app, bool has_redis)
 {
     if (!has_redis || !app->settings->leader_election_enabled)
-        return LEAD_ALWAYS;
-    return app->kube ? LEAD_BY_LEASE : LEAD_BY_REDIS;
+        return LEADERSHIP_ALWAYS;
+    return app->kube ? LEADERSHIP_BY_LEASE : LEADERSHIP_BY_REDIS;
 }
 
 static int app_new_lead(struct app *app)
@@ -477,13 +489,13 @@ static int app_new_lead(struct app *app)
     const struct settings *settings = app->settings;
     bool is_static = settings->pod_source == CONFIG_PODS_STATIC;
     struct store_health health;
-    struct lead_settings lead;
+    struct leadership_settings leadership;
     int err = app_copy_static_pods(app);
 
     if (err < 0)
         return err;
     store_health(app->store, &health);
-    lead = (struct lead_settings){
+    leadership = (struct leadership_settings){
         .manager = {.source = sources[settings->pod_source],
                     .static_pods = app->static_pods,
                     .static_pod_count = is_static ? settings->static_pod_count : 0,
@@ -493,6 +505,7 @@ static int app_new_lead(struct app *app)
                              .agent_container = settings->voice_agent_container,
                              .agent_port = settings->voice_agent_port,
                              .marks_pods = settings->mark_busy_pods},
+                    .scales_sets = settings->autoscale_kind == CONFIG_AUTOSCALE_STATEFULSET,
                     .cleanup_interval_ms = settings->cleanup_interval_ms,
                     .reconcile_interval_ms = settings->reconcile_interval_ms},
         .identity = app->identity,
@@ -502,19 +515,16 @@ static int app_new_lead(struct app *app)
         .duration_ms = settings->leader_election_duration_ms,
         .renew_deadline_ms = settings->leader_election_renew_deadline_ms,
         .retry_ms = settings->leader_election_retry_period_ms,
-        .has_redis = strcmp(health.name, "redis") == 0,
+        .has_redis = health.is_shared,
     };
-    lead.election = app_election(app, lead.has_redis);
-    return lead_new(&app->loop, &lead, app->store, app->metrics, app->api, &app->lead);
+    leadership.election = app_election(app, leadership.has_redis);
+    return leadership_new(&app->loop, &leadership, app->store, app->metrics, app->api, &app->leadership);
 }
 
 static void app_make_identity(struct app *app)
 {
-    unsigned random = 0;
-
-    (void)!getrandom(&random, sizeof(random), GRND_NONBLOCK);
     snprintf(app->identity, sizeof(app->identity), "%.200s_%ld_%08x", app->settings->pod_name, (long)getpid(),
-             random);
+             random_u32());
     /* It stands in lists, keys and events: whatever POD_NAME is, letters, digits and . _ - are all it has. */
     for (char *c = app->identity; *c; c++) {
         if (!isalnum((unsigned char)*c) && !strchr("._-", *c))
@@ -527,7 +537,7 @@ static int app_build(struct app *app)
     int err = metrics_new(&app->metrics);
 
     if (err == 0)
-        err = ended_new(app->store, app->metrics, &app->ended);
+        err = lost_calls_new(app->store, app->metrics, &app->lost_calls);
     if (err == 0)
         err = app_new_trusted(app);
     if (err == 0)
@@ -561,18 +571,17 @@ static int app_start(struct app *app)
     if (err == 0)
         err = app_build(app);
     if (err == 0)
-        err = listen_http(app->settings, app->server);
-    if (err == 0)
-        err = listen_tls(app->settings, app->tls);
-    if (err == 0)
-        err = listen_metrics(app->settings, app->metrics_server);
+        err = listen_all(app->settings, app->server, app->tls, app->metrics_server);
     if (err < 0)
         return err;
     warn_of_settings(app->config);
-    exposed_warn(app->config);
+    warn_of_exposed_files(app->config);
     /* In the same turn of the loop, so that with a store of its own the first request finds the static pods.
      */
-    return lead_start(app->lead);
+    err = leadership_start(app->leadership);
+    if (err == 0)
+        notify_ready(&app->notify, http_server_port(app->server));
+    return err;
 }
 
 int app_run(const struct config *config)
@@ -589,8 +598,8 @@ int app_run(const struct config *config)
     if (app_start(&app) < 0) {
         app.status = EXIT_FAILED;
         app.is_stopping = true;
-        if (app.lead)
-            lead_stop(app.lead, app_lead_stopped, &app);
+        if (app.leadership)
+            leadership_stop(app.leadership, app_lead_stopped, &app);
         app_stop_gateway(&app);
     }
     uv_run(&app.loop, UV_RUN_DEFAULT);
@@ -602,8 +611,9 @@ int app_run(const struct config *config)
     gateway_free(app.gateway);
     trusted_free(app.trusted);
     trusted_free(app.pod_allow);
-    ended_free(app.ended);
+    lost_calls_free(app.lost_calls);
     metrics_free(app.metrics);
+    tls_client_context_free(app.redis_tls);
     free(app.static_pods);
     k8s_config_free(app.kube_config);
     if (app.status == EXIT_OK)

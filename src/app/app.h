@@ -1,5 +1,6 @@
 /*
- * app.h - the router as a process: builds the rooms from the settings, runs the loop, takes everything down.
+ * app.h - the router as a process: builds the modules from the settings, runs the loop, takes
+ * everything down.
  */
 #ifndef APP_APP_H
 #define APP_APP_H

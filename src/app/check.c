@@ -23,7 +23,7 @@ static void check_tiers(struct config *config)
     const char *text = config_settings(config)->tier_config;
     CLEANUP(tier_config_freep) struct tier_config *tiers = NULL;
     char error[SENTENCE_MAX] = "";
-    int err = tier_config_parse(text, strlen(text), &tiers, error, sizeof(error));
+    int err = tier_config_parse_seed(text, strlen(text), &tiers, error, sizeof(error));
 
     if (err < 0)
         config_add_error(config, "TIER_CONFIG", err == -EINVAL ? error : strerror(-err));

@@ -8,20 +8,32 @@
 
 #include "base/log.h"
 
+int app_read_kube(const struct settings *settings, struct k8s_config **ret_config, const char **ret_variable,
+                  char error[K8S_CONFIG_ERROR_MAX])
+{
+    char port[8];
+
+    error[0] = '\0';
+    if (settings->kube_api_url[0]) {
+        *ret_variable = "KUBE_API_URL";
+        return k8s_config_from_url(settings->kube_api_url, ret_config, error);
+    }
+    if (settings->kubeconfig[0]) {
+        *ret_variable = "KUBECONFIG";
+        return k8s_config_load(settings->kubeconfig, ret_config, error);
+    }
+    *ret_variable = "SERVICE_ACCOUNT_DIR";
+    snprintf(port, sizeof(port), "%u", settings->kubernetes_service_port);
+    return k8s_config_in_cluster(settings->kubernetes_service_host, port, settings->service_account_dir,
+                                 ret_config, error);
+}
+
 int app_find_kube(const struct settings *settings, struct k8s_config **ret_config)
 {
-    char error[K8S_CONFIG_ERROR_MAX] = "";
-    char port[8];
-    int err;
+    char error[K8S_CONFIG_ERROR_MAX];
+    const char *variable;
+    int err = app_read_kube(settings, ret_config, &variable, error);
 
-    snprintf(port, sizeof(port), "%u", settings->kubernetes_service_port);
-    if (settings->kube_api_url[0])
-        err = k8s_config_from_url(settings->kube_api_url, ret_config, error);
-    else if (settings->kubeconfig[0])
-        err = k8s_config_load(settings->kubeconfig, ret_config, error);
-    else
-        err = k8s_config_in_cluster(settings->kubernetes_service_host, port, settings->service_account_dir,
-                                    ret_config, error);
     if (err < 0) {
         log_error("Kubernetes cannot be used", log_str("error", error[0] ? error : strerror(-err)));
         return err;

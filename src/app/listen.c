@@ -18,6 +18,7 @@ struct place {
     const char *address_variable;
     const char *port_variable;
     uint16_t port;
+    int fd; /* -1: it opens a socket itself */
 };
 
 void check_binds(struct config *config)
@@ -50,6 +51,8 @@ static void place_set_address(struct place *place, const struct settings *settin
 
 static const char *place_text(const struct place *place)
 {
+    if (place->fd >= 0)
+        return "inherited";
     return place->address[0] ? place->address : "all";
 }
 
@@ -63,7 +66,10 @@ static int place_log(const struct place *place, int err, uint16_t port)
                  log_num("port", port));
         return 0;
     }
-    if (err == -EADDRINUSE)
+    if (place->fd >= 0)
+        snprintf(message, sizeof(message), "cannot listen on the socket that was inherited for %s",
+                 place->name);
+    else if (err == -EADDRINUSE)
         snprintf(message, sizeof(message), "port %u is in use: set %s to another, or stop what listens there",
                  place->port, place->port_variable);
     else if (err == -EADDRNOTAVAIL && place->address[0])
@@ -80,35 +86,62 @@ static int place_log(const struct place *place, int err, uint16_t port)
 
 static int listen_at(const struct place *place, struct http_server *server)
 {
-    int err = http_server_listen(server, place->address, place->port);
+    int err = place->fd >= 0 ? http_server_listen_on(server, place->fd)
+                             : http_server_listen(server, place->address, place->port);
 
     return place_log(place, err, http_server_port(server));
 }
 
-int listen_http(const struct settings *settings, struct http_server *server)
+static int listen_http(const struct settings *settings, int fd, struct http_server *server)
 {
-    struct place place = {.name = "http", .port = settings->http_port, .port_variable = "HTTP_PORT"};
+    struct place place = {
+        .name = "http", .port = settings->http_port, .port_variable = "HTTP_PORT", .fd = fd};
 
     place_set_address(&place, settings, settings->http_bind, "HTTP_BIND");
     return listen_at(&place, server);
 }
 
-int listen_metrics(const struct settings *settings, struct http_server *server)
+static int listen_metrics(const struct settings *settings, int fd, struct http_server *server)
 {
-    struct place place = {.name = "metrics", .port = settings->metrics_port, .port_variable = "METRICS_PORT"};
+    struct place place = {
+        .name = "metrics", .port = settings->metrics_port, .port_variable = "METRICS_PORT", .fd = fd};
 
     place_set_address(&place, settings, settings->metrics_bind, "METRICS_BIND");
     return listen_at(&place, server);
 }
 
-int listen_tls(const struct settings *settings, struct tls_server *server)
+static int listen_tls(const struct settings *settings, int fd, struct tls_server *server)
 {
-    struct place place = {.name = "https", .port = settings->tls_port, .port_variable = "TLS_PORT"};
+    struct place place = {.name = "https", .port = settings->tls_port, .port_variable = "TLS_PORT", .fd = fd};
     int err;
 
+    if (!server && fd >= 0) {
+        log_error("a socket was inherited for https, but there is no certificate: set TLS_CERT_FILE and "
+                  "TLS_KEY_FILE, or take the socket away");
+        return -EINVAL;
+    }
     if (!server)
         return 0;
     place_set_address(&place, settings, settings->tls_bind, "TLS_BIND");
-    err = tls_server_listen(server, place.address, place.port);
+    err = fd >= 0 ? tls_server_listen_on(server, fd) : tls_server_listen(server, place.address, place.port);
     return place_log(&place, err, tls_server_port(server));
+}
+
+int listen_all(const struct settings *settings, struct http_server *http, struct tls_server *tls,
+               struct http_server *metrics)
+{
+    struct inherited inherited;
+    char error[MESSAGE_MAX];
+    int err = inherited_find(&inherited, error, sizeof(error));
+
+    if (err < 0) {
+        log_error("the sockets that the router was started with are of no use", log_str("error", error));
+        return err;
+    }
+    err = listen_http(settings, inherited.fds[INHERITED_HTTP], http);
+    if (err == 0)
+        err = listen_tls(settings, inherited.fds[INHERITED_HTTPS], tls);
+    if (err == 0)
+        err = listen_metrics(settings, inherited.fds[INHERITED_METRICS], metrics);
+    return err;
 }

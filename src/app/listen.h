@@ -1,9 +1,10 @@
 /*
- * listen.h - where the listeners are: HTTP_BIND, METRICS_BIND, TLS_BIND and their ports.
+ * listen.h - the addresses of the listeners: HTTP_BIND, METRICS_BIND, TLS_BIND and their ports.
  */
 #ifndef APP_LISTEN_H
 #define APP_LISTEN_H
 
+#include "app/inherited.h"
 #include "config/config.h"
 #include "http/http.h"
 #include "tls/tls.h"
@@ -11,10 +12,11 @@
 /* Adds an error for each variable that is no IP address. */
 void check_binds(struct config *config);
 
-/* Each logs where it listens, or why it cannot. */
-int listen_http(const struct settings *settings, struct http_server *server) MUST_CHECK;
-int listen_metrics(const struct settings *settings, struct http_server *server) MUST_CHECK;
-/* Accepts NULL: there is no TLS. */
-int listen_tls(const struct settings *settings, struct tls_server *server) MUST_CHECK;
+/*
+ * All listeners, with the sockets that systemd opened in place of their own. Logs where they listen, or why
+ * one cannot. `tls` NULL: there is no TLS.
+ */
+int listen_all(const struct settings *settings, struct http_server *http, struct tls_server *tls,
+               struct http_server *metrics) MUST_CHECK;
 
 #endif

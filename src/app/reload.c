@@ -7,7 +7,7 @@
 #include <stdlib.h>
 
 #include "app/check.h"
-#include "app/exposed.h"
+#include "app/redis.h"
 #include "app/tls.h"
 #include "app/warn.h"
 #include "metrics/metrics.h"
@@ -111,9 +111,10 @@ void reload_run(struct reload *reload)
     size_t files = 0;
     /* A bad certificate must not keep a key in force that was replaced because it leaked, nor the reverse. */
     bool tls_is_good = !reload->parts.tls || app_reload_tls(reload->parts.tls);
+    bool redis_is_good = !reload->parts.redis_tls || app_reload_redis_tls(reload->parts.redis_tls);
 
-    exposed_warn(reload->parts.config);
-    if (!reload_secrets(reload, &files) || !tls_is_good) {
+    warn_of_exposed_files(reload->parts.config);
+    if (!reload_secrets(reload, &files) || !tls_is_good || !redis_is_good) {
         metrics_add(reload->failures, 1);
         return;
     }

@@ -1,5 +1,5 @@
 /*
- * reload.h - SIGHUP: what may change while the router runs.
+ * reload.h - SIGHUP: loads the settings that may change while the router runs.
  *
  * These are the secrets that come from files: API_KEY, API_KEYS, the providers' tokens, GATEWAY_SECRET. All
  * of them change, or, when one cannot be read or is refused, none: then the old ones stay in force, and the
@@ -21,7 +21,8 @@ struct reload_parts {
     const struct config *config; /* as it was at the start */
     struct api *api;
     struct gateway *gateway;
-    struct tls_server *tls; /* NULL: there is none */
+    struct tls_server *tls;               /* NULL: there is none */
+    struct tls_client_context *redis_tls; /* NULL: the connection to Redis has none */
     struct metrics *metrics;
 };
 

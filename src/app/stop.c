@@ -61,6 +61,7 @@ static void stop_log_streams(struct stop *stop, size_t streams, uint64_t until_m
     if (now_ms < stop->log_at_ms)
         return;
     stop->log_at_ms = now_ms + STOP_LOG_MS;
+    notify_streams(stop->parts.notify, streams, (until_ms - now_ms) / 1000);
     log_info("stopping: streams are still open", log_num("connections", (int64_t)streams),
              log_num("cut_after_seconds", (int64_t)((until_ms - now_ms) / 1000)));
 }

@@ -1,5 +1,5 @@
 /*
- * stop.h - from the signal to the moment when nobody is connected any more.
+ * stop.h - stops the router: from the signal until no client is connected any more.
  *
  * First the router goes on as before, only not ready, so that load balancers notice and send nobody here any
  * more. Then it accepts nobody, and requests in flight are finished. Streams go on until they end: calls are
@@ -11,6 +11,7 @@
 #include <uv.h>
 
 #include "api/api.h"
+#include "app/notify.h"
 #include "gateway/gateway.h"
 #include "http/http.h"
 #include "tls/tls.h"
@@ -28,6 +29,7 @@ struct stop_parts {
     struct gateway *gateway;
     struct http_server *server;
     struct tls_server *tls; /* NULL: none */
+    struct notify *notify;
 
     uint64_t delay_ms;          /* SHUTDOWN_DELAY */
     uint64_t timeout_ms;        /* HTTP_SHUTDOWN_TIMEOUT */

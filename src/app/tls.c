@@ -18,8 +18,6 @@ static void app_warn_of_tls(const struct tls_notes *notes)
                  log_num("expired_at", notes->not_after_s));
     if (notes->is_early)
         log_warn("the certificate in TLS_CERT_FILE is not valid yet: clients will refuse it");
-    if (notes->key_is_exposed)
-        log_warn("everybody on this machine can read TLS_KEY_FILE: whoever does can pose as this router");
 }
 
 static int app_adopt(void *arg, int fd, int client_fd, const char *peer)
@@ -78,6 +76,7 @@ void app_check_tls(struct config *config)
 {
     const struct settings *settings = config_settings(config);
     struct tls_problem problem = {0};
+    struct tls_notes notes;
     int err;
 
     if (!settings->tls_cert_file[0] && !settings->tls_key_file[0])
@@ -90,7 +89,7 @@ void app_check_tls(struct config *config)
         config_add_error(config, "TLS_CERT_FILE", "must be set where TLS_KEY_FILE is");
         return;
     }
-    err = tls_check_files(settings->tls_cert_file, settings->tls_key_file, &problem);
+    err = tls_check_files(settings->tls_cert_file, settings->tls_key_file, &notes, &problem);
     if (err < 0)
         config_add_error(config, app_tls_variable(problem.file),
                          problem.sentence[0] ? problem.sentence : strerror(-err));

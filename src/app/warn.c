@@ -1,12 +1,25 @@
 /*
- * warn.c - warns at the start of settings that are allowed but unsafe, or that have no effect.
+ * warn.c - warns of settings that are allowed but unsafe, or that have no effect, and of files with
+ * secrets that every user of the machine can read or change.
  */
 #include "app/warn.h"
 
+#include <arpa/inet.h>
+#include <stdio.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
 #include "api/keys.h"
 #include "api/secrets.h"
+#include "core/tiers.h"
 
-enum { NAMES_MAX = 256, KEYS_NAMED_MAX = 3 };
+enum {
+    NAMES_MAX = 256,
+    KEYS_NAMED_MAX = 3,
+    MODE_TEXT_MAX = 16,
+    VARIABLE_MAX = 64,
+    HOST_MAX = 256,
+};
 
 struct named_secret {
     const char *name;
@@ -81,6 +94,97 @@ static void warn_of_open_webhooks(const struct settings *settings)
                  log_str("names", names));
 }
 
+static void warn_of_variable(void *arg UNUSED, const char *name, const char *nearest)
+{
+    log_warn("a variable of the environment looks like a setting and is none: it has no effect",
+             log_str("variable", name), log_str("nearest", nearest));
+}
+
+/* The tiers have been checked: only what they ignore is left to say. */
+static void warn_of_tiers(const struct settings *settings)
+{
+    CLEANUP(tier_config_freep) struct tier_config *tiers = NULL;
+    const char *text = settings->tier_config;
+    char error[NAMES_MAX];
+
+    if (tier_config_parse_seed(text, strlen(text), &tiers, error, sizeof(error)) == 0 && tiers->ignored[0])
+        log_warn("TIER_CONFIG has a member that is ignored; PUT /api/v1/tiers would refuse it",
+                 log_str("error", tiers->ignored));
+}
+
+/* The host of a URL without brackets; "" if there is none, or if it is far too long. */
+static void url_host(const char *url, char *host, size_t size)
+{
+    const char *at = strstr(url, "://");
+    size_t len;
+
+    host[0] = '\0';
+    if (!at)
+        return;
+    at += strlen("://");
+    len = at[0] == '[' ? strcspn(++at, "]") : strcspn(at, ":/?#");
+    if (len < size)
+        snprintf(host, size, "%.*s", (int)len, at);
+}
+
+/* A name or an address that means this machine, wherever it is used. */
+static bool host_is_local(const char *host)
+{
+    size_t len = strlen(host);
+    struct in_addr v4;
+    struct in6_addr v6;
+
+    if (inet_pton(AF_INET, host, &v4) == 1)
+        return ntohl(v4.s_addr) >> 24 == 127 || v4.s_addr == 0;
+    if (inet_pton(AF_INET6, host, &v6) == 1)
+        return IN6_IS_ADDR_LOOPBACK(&v6) || IN6_IS_ADDR_UNSPECIFIED(&v6);
+    return strcasecmp(host, "localhost") == 0 ||
+           (len > strlen(".localhost") && strcasecmp(host + len - strlen(".localhost"), ".localhost") == 0);
+}
+
+/* Why no provider can open a stream at this URL; NULL: nothing speaks against it. */
+static const char *why_unreachable(const char *url)
+{
+    char host[HOST_MAX];
+
+    url_host(url, host, sizeof(host));
+    if (host_is_local(host))
+        return "its host is this machine itself";
+    if (strncasecmp(url, "ws:", 3) == 0)
+        return "it has no TLS, and providers connect to wss:// only";
+    return NULL;
+}
+
+/* Providers whose tokens are set are meant to send calls here, so the URLs of their calls must be of use. */
+static void warn_of_unreachable_streams(const struct settings *settings)
+{
+    bool has_base = strncmp(settings->ws_url_template, "{base}", strlen("{base}")) == 0;
+    const char *url = has_base ? settings->voice_agent_base_url : settings->ws_url_template;
+    const char *why = why_unreachable(url);
+    char names[NAMES_MAX] = "";
+
+    if (settings->twilio_auth_token[0])
+        add_name(names, "twilio");
+    if (settings->plivo_auth_token[0])
+        add_name(names, "plivo");
+    if (settings->exotel_token[0])
+        add_name(names, "exotel");
+    if (!names[0] || !why)
+        return;
+    log_warn(
+        "providers cannot open the streams of their calls: callers hear nothing. Set "
+        "PUBLIC_BASE_URL=https://..., or VOICE_AGENT_BASE_URL=wss://..., to a public name of this router",
+        log_str("providers", names),
+        log_str("variable", has_base ? "VOICE_AGENT_BASE_URL" : "WS_URL_TEMPLATE"), log_str("url", url),
+        log_str("reason", why));
+}
+
+static bool has_redis_tls(const struct settings *settings)
+{
+    return settings->redis_tls_ca_file[0] || settings->redis_tls_cert_file[0] ||
+           settings->redis_tls_key_file[0] || settings->redis_tls_server_name[0];
+}
+
 void warn_of_settings(const struct config *config)
 {
     const struct settings *settings = config_settings(config);
@@ -88,10 +192,59 @@ void warn_of_settings(const struct config *config)
     if (config_inert_names(config)[0])
         log_warn("settings that have no effect in this version",
                  log_str("names", config_inert_names(config)));
+    if (config_service_ports(config)[0])
+        log_warn("Kubernetes has set variables for services, which are also names of settings: they are "
+                 "ignored. Set them in the container, or set enableServiceLinks: false in the pod's spec",
+                 log_str("names", config_service_ports(config)));
+    config_find_unknown(environ, warn_of_variable, NULL);
+    warn_of_tiers(settings);
     if (!settings->api_key[0] && !settings->api_keys[0])
         log_warn("API_KEY is not set, nor API_KEYS: anyone who can reach the port can use the whole API");
     warn_of_open_webhooks(settings);
+    warn_of_unreachable_streams(settings);
     if (!settings->gateway_secret[0])
         log_warn("GATEWAY_SECRET is not set: anybody who knows a pod's name can connect to its call");
+    if (has_redis_tls(settings) && !strstr(settings->redis_url, "rediss://"))
+        log_warn("REDIS_TLS_… settings have no effect: the connection to Redis is not encrypted. Write "
+                 "rediss:// in REDIS_URL");
     warn_of_short_secrets(settings);
+}
+
+static void warn_of_exposed_file(void *arg UNUSED, const char *variable, const char *path, const char *mode)
+{
+    log_warn("every user of this machine can read or change a file with a secret: give it to the router's "
+             "user with mode 0600, or to a group of its own with 0440",
+             log_str("variable", variable), log_str("file", path), log_str("mode", mode));
+}
+
+/* One that cannot be looked at is a matter for whoever reads it. */
+static void look_at_file(const char *name, const char *suffix, const char *path, exposed_file_fn fn,
+                         void *arg)
+{
+    char variable[VARIABLE_MAX];
+    char mode[MODE_TEXT_MAX];
+    struct stat st;
+
+    if (!path[0] || stat(path, &st) < 0 || !(st.st_mode & (S_IROTH | S_IWOTH)))
+        return;
+    snprintf(variable, sizeof(variable), "%s%s", name, suffix);
+    snprintf(mode, sizeof(mode), "%04o", (unsigned)(st.st_mode & 07777));
+    fn(arg, variable, path, mode);
+}
+
+void find_exposed_files(const struct config *config, exposed_file_fn fn, void *arg)
+{
+    const struct settings *settings = config_settings(config);
+    const char *name, *path;
+
+    for (size_t i = 0; config_secret_file(config, &i, &name, &path);)
+        look_at_file(name, "_FILE", path, fn, arg);
+    look_at_file("TLS_KEY_FILE", "", settings->tls_key_file, fn, arg);
+    look_at_file("REDIS_TLS_KEY_FILE", "", settings->redis_tls_key_file, fn, arg);
+    look_at_file("KUBECONFIG", "", settings->kubeconfig, fn, arg);
+}
+
+void warn_of_exposed_files(const struct config *config)
+{
+    find_exposed_files(config, warn_of_exposed_file, NULL);
 }

@@ -1,5 +1,5 @@
 /*
- * arena.h - memory that is given back all at once.
+ * arena.h - memory that is freed all at once.
  *
  * A request, or one step of a background task, takes what it needs from its arena and never frees single
  * pieces. An arena has a ceiling: beyond it arena_alloc returns NULL, so that no input can grow it further.

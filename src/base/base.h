@@ -1,5 +1,5 @@
 /*
- * base.h - the few macros and types that every room uses.
+ * base.h - the few macros and types that every module uses.
  */
 #ifndef BASE_BASE_H
 #define BASE_BASE_H
@@ -34,6 +34,12 @@
 
 #define CONTAINER_OF(pointer, type, member)                                                                  \
     ((type *)(void *)((char *)(uintptr_t)(pointer)-offsetof(type, member)))
+
+/*
+ * Checks a pointer that came back through a `void *`. The struct has a member `unsigned magic`, which
+ * has this value from its initialisation until it is freed.
+ */
+#define MAGIC_CHECK(pointer, value) assert((pointer)->magic == (value))
 
 /* A run of bytes that somebody else owns; not NUL-terminated. */
 struct slice {

@@ -8,9 +8,9 @@
 static uint64_t clock_read_ns(clockid_t id)
 {
     struct timespec ts;
-    int rc = clock_gettime(id, &ts);
+    int err = clock_gettime(id, &ts);
 
-    assert(rc == 0);
+    assert(err == 0);
     return (uint64_t)ts.tv_sec * UINT64_C(1000000000) + (uint64_t)ts.tv_nsec;
 }
 

@@ -1,5 +1,6 @@
 /*
- * clock.h - what time it is. Rooms that decide things get the time passed in; only the edges ask here.
+ * clock.h - the time. Modules that make decisions get it as an argument; only the outer modules ask
+ * here.
  */
 #ifndef BASE_CLOCK_H
 #define BASE_CLOCK_H

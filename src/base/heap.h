@@ -1,5 +1,6 @@
 /*
- * heap.h - what falls due first: a binary heap of nodes that live inside the elements.
+ * heap.h - finds the element that is due first: a binary heap of nodes that live inside the
+ * elements.
  *
  * A node knows its place, so that it can be moved or removed without a search.
  */

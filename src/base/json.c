@@ -6,6 +6,7 @@
 #include <stdlib.h>
 
 #include "base/clock.h"
+#include "base/hex.h"
 #include "base/utf8.h"
 
 void json_begin(struct json_writer *json, struct strbuf *buf)
@@ -55,8 +56,6 @@ void json_key(struct json_writer *json, const char *key)
 
 static void json_escape_char(struct strbuf *buf, unsigned char c)
 {
-    static const char hex[] = "0123456789abcdef";
-
     switch (c) {
     case '"':
         strbuf_append(buf, "\\\"", 2);
@@ -75,8 +74,8 @@ static void json_escape_char(struct strbuf *buf, unsigned char c)
         break;
     default:
         strbuf_append(buf, "\\u00", 4);
-        strbuf_append_char(buf, hex[c >> 4]);
-        strbuf_append_char(buf, hex[c & 15]);
+        strbuf_append_char(buf, hex_digit(c >> 4));
+        strbuf_append_char(buf, hex_digit(c));
     }
 }
 
@@ -159,6 +158,26 @@ void json_raw(struct json_writer *json, struct slice text)
 {
     json_value(json);
     strbuf_append(json->buf, text.data, text.len);
+}
+
+void json_compact(struct strbuf *buf, struct slice text)
+{
+    bool is_string = false;
+    size_t start = 0;
+
+    for (size_t i = 0; i < text.len; i++) {
+        char c = text.data[i];
+
+        if (c == '"')
+            is_string = !is_string;
+        else if (is_string && c == '\\')
+            i++; /* what is escaped ends no string */
+        if (is_string || !memchr(" \t\r\n", c, 4))
+            continue;
+        strbuf_append(buf, text.data + start, i - start);
+        start = i + 1;
+    }
+    strbuf_append(buf, text.data + start, text.len - start);
 }
 
 void json_put_string(struct json_writer *json, const char *key, const char *text)

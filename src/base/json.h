@@ -1,5 +1,5 @@
 /*
- * json.h - JSON out of a strbuf, and JSON into cJSON's tree.
+ * json.h - writes JSON into a strbuf, and parses JSON into the tree of cJSON.
  *
  * The writer places the commas. Strings are escaped so that any bytes give valid JSON: what is not UTF-8
  * becomes U+FFFD.
@@ -49,6 +49,12 @@ void json_escape(struct strbuf *buf, struct slice text);
  * refused, too, because a C string would end there.
  */
 bool json_is_valid(struct slice text);
+
+/* For a text that is not valid: the line and the column, from 1 on, at which that is noticed. */
+void json_find_fault(struct slice text, size_t *ret_line, size_t *ret_column);
+
+/* Appends a valid JSON text without the white space between its parts, so that it is one line. */
+void json_compact(struct strbuf *buf, struct slice text);
 
 /*
  * Parses one JSON text; white space around it is allowed, anything else is not.

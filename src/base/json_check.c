@@ -1,10 +1,11 @@
 /*
- * json_check.c - is it JSON, to the letter of RFC 8259?
+ * json_check.c - checks that a text is JSON, to the letter of RFC 8259.
  *
  * cJSON takes more: control characters in strings, numbers such as 01 or 1., any byte below a space as white
  * space. What is stored is given out again as it came, so one lax text would spoil every answer that holds
  * it.
  */
+#include "base/hex.h"
 #include "base/json.h"
 #include "base/utf8.h"
 
@@ -67,11 +68,6 @@ static bool check_number(struct checker *checker)
     return true;
 }
 
-static bool is_hex(char c)
-{
-    return (c >= '0' && c <= '9') || (c >= 'a' && c <= 'f') || (c >= 'A' && c <= 'F');
-}
-
 /* After a backslash. An escaped NUL is JSON, but cJSON would take it for the end of the string. */
 static bool check_escape(struct checker *checker)
 {
@@ -79,7 +75,7 @@ static bool check_escape(struct checker *checker)
         const char *digits = checker->at;
 
         for (int i = 0; i < 4; i++) {
-            if (checker->at == checker->end || !is_hex(*checker->at))
+            if (checker->at == checker->end || hex_value(*checker->at) < 0)
                 return false;
             checker->at++;
         }
@@ -172,12 +168,38 @@ static bool check_value(struct checker *checker)
     }
 }
 
+/* False: checker->at is where it was noticed. */
+static bool check_text(struct checker *checker, struct slice text)
+{
+    *checker = (struct checker){text.data, text.data + text.len, 0};
+    if (!check_value(checker))
+        return false;
+    skip_space(checker);
+    return checker->at == checker->end;
+}
+
 bool json_is_valid(struct slice text)
 {
-    struct checker checker = {text.data, text.data + text.len, 0};
+    struct checker checker;
 
-    if (!check_value(&checker))
-        return false;
-    skip_space(&checker);
-    return checker.at == checker.end;
+    return check_text(&checker, text);
+}
+
+/* A column is a character, not a byte: bytes that continue a character do not count. */
+void json_find_fault(struct slice text, size_t *ret_line, size_t *ret_column)
+{
+    struct checker checker;
+
+    *ret_line = 1;
+    *ret_column = 1;
+    if (check_text(&checker, text))
+        return;
+    for (const char *at = text.data; at < checker.at; at++) {
+        if (*at == '\n') {
+            ++*ret_line;
+            *ret_column = 1;
+        } else if (((unsigned char)*at & 0xc0) != 0x80) {
+            ++*ret_column;
+        }
+    }
 }

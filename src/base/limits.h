@@ -1,5 +1,5 @@
 /*
- * limits.h - limits that one room keeps and the description of a setting names: written down once.
+ * limits.h - limits that both a module and the description of a setting need, written once.
  *
  * They are macros, so that LIMIT_TEXT can put them into a sentence.
  */

@@ -39,6 +39,17 @@ static inline void list_remove(struct list *link)
     list_init(link);
 }
 
+/* Moves all of `from` to the end of `list`. */
+static inline void list_move(struct list *list, struct list *from)
+{
+    while (from->next != from) {
+        struct list *first = from->next;
+
+        list_remove(first);
+        list_append(list, first);
+    }
+}
+
 #define LIST_ENTRY(link, type, member) CONTAINER_OF(link, type, member)
 
 /* The body may remove `link` itself, and nothing else. */

@@ -61,6 +61,9 @@ static void log_line_json(enum log_level level, const char *time, const char *me
         if (!fields[i].is_text) {
             json_key(&json, fields[i].key);
             json_i64(&json, fields[i].number);
+        } else if (fields[i].text && fields[i].text[0] && fields[i].is_json) {
+            json_key(&json, fields[i].key);
+            json_raw(&json, slice_of(fields[i].text));
         } else if (fields[i].text && fields[i].text[0]) {
             json_put_string(&json, fields[i].key, fields[i].text);
         }

@@ -1,5 +1,5 @@
 /*
- * log.h - one line per event, as JSON or for a person's eyes, on standard error.
+ * log.h - writes one line per event to standard error, as JSON or as text for people.
  *
  * Lines gather in memory and go out once per turn of the loop (log_flush), at once for errors. Writing never
  * blocks the loop: when the reader of the log is stuck, lines are dropped and counted, and the count is
@@ -27,17 +27,26 @@ struct log_field {
     const char *text; /* NULL: the value is `number`, or the field is left out if `is_text` */
     int64_t number;
     bool is_text;
+    bool is_json; /* the text is JSON already */
 };
+
+enum { LOG_JSON_MAX = 16 * 1024 }; /* a longer text is not for the log */
 
 /* A text field that is NULL or empty is left out of the line. */
 static inline struct log_field log_str(const char *key, const char *text)
 {
-    return (struct log_field){key, text, 0, true};
+    return (struct log_field){key, text, 0, true, false};
+}
+
+/* A text that is valid JSON, of one line (json_compact): a value of its own in the JSON form of the log. */
+static inline struct log_field log_json(const char *key, const char *text)
+{
+    return (struct log_field){key, text, 0, true, true};
 }
 
 static inline struct log_field log_num(const char *key, int64_t number)
 {
-    return (struct log_field){key, NULL, number, false};
+    return (struct log_field){key, NULL, number, false, false};
 }
 
 void log_configure(enum log_level level, enum log_format format);

@@ -1,5 +1,5 @@
 /*
- * log_limit.h - lines of the log that anybody can cause without a key: how many, and how long.
+ * log_limit.h - limits the log lines that anybody can cause without a key.
  *
  * Each kind of them may have LOG_LIMIT_BURST lines in LOG_LIMIT_INTERVAL_MS. What is beyond is left out and
  * counted. A line says how many, once in LOG_LIMIT_TELL_MS for each kind and at the end of the process, so
@@ -24,8 +24,6 @@ enum {
     LOG_LIMIT_BURST = 20,
     LOG_LIMIT_INTERVAL_MS = 4 * 1000,
     LOG_LIMIT_TELL_MS = 10 * 1000,
-    LOG_CUT_MAX = 128, /* bytes that a line repeats of what a client sent */
-    LOG_CUT_SIZE = LOG_CUT_MAX + 40,
 };
 
 const char *log_kind_name(enum log_kind kind);
@@ -38,11 +36,5 @@ uint64_t log_limit_left_out(enum log_kind kind);
 
 /* Writes the lines about what was left out, where they are due; `is_end`: all of them. log_flush does it. */
 void log_limit_tell(bool is_end);
-
-/*
- * The text, or its beginning and its length: "/aaaa... (7000 bytes)". Tickets of the gateway in it are
- * written as stars. Returns `buf`.
- */
-const char *log_cut(char buf[LOG_CUT_SIZE], struct slice text);
 
 #endif

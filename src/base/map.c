@@ -4,7 +4,8 @@
 #include "base/map.h"
 
 #include <stdlib.h>
-#include <sys/random.h>
+
+#include "base/random.h"
 
 enum { MAP_BUCKETS_FIRST = 64 };
 
@@ -15,7 +16,7 @@ void map_init(struct map *map)
      * Waits while the machine has just booted and has no randomness yet. Fails only on kernels older than we
      * support; a constant key would merely lose the flooding defence.
      */
-    if (getrandom(map->secret, sizeof(map->secret), 0) != (ssize_t)sizeof(map->secret))
+    if (!random_bytes_wait(map->secret, sizeof(map->secret)))
         map->secret[0] = (uint64_t)(uintptr_t)map;
 }
 

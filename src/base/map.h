@@ -1,5 +1,5 @@
 /*
- * map.h - find an element by its name: a hash table of nodes that live inside the elements.
+ * map.h - finds an element by its name: a hash table of nodes that live inside the elements.
  *
  * The hash is keyed with random bytes, so that a client who chooses the names cannot choose the collisions.
  */

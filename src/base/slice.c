@@ -8,6 +8,15 @@ static bool is_blank(char c)
     return c == ' ' || c == '\t';
 }
 
+bool slice_is_printable(struct slice text)
+{
+    for (size_t i = 0; i < text.len; i++) {
+        if (text.data[i] <= ' ' || text.data[i] > '~')
+            return false;
+    }
+    return true;
+}
+
 struct slice slice_trim(struct slice text)
 {
     while (text.len > 0 && is_blank(text.data[0])) {

@@ -24,6 +24,9 @@ static inline bool slice_is_word(struct slice text, const char *word)
     return true;
 }
 
+/* Has it only printable ASCII characters, and no space? True for an empty one. */
+bool slice_is_printable(struct slice text);
+
 /* Without blanks and tabs at its ends. */
 struct slice slice_trim(struct slice text);
 

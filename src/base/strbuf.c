@@ -57,29 +57,8 @@ char *strbuf_grow(struct strbuf *buf, size_t len)
     }
     buf->data = data;
     buf->room = room;
+    buf->end = room - 1 < buf->max ? room - 1 : buf->max;
     return data + buf->len;
-}
-
-void strbuf_append(struct strbuf *buf, const char *data, size_t len)
-{
-    char *to = strbuf_grow(buf, len);
-
-    if (!to)
-        return;
-    if (len)
-        memcpy(to, data, len);
-    to[len] = '\0';
-    buf->len += len;
-}
-
-void strbuf_append_str(struct strbuf *buf, const char *text)
-{
-    strbuf_append(buf, text, strlen(text));
-}
-
-void strbuf_append_char(struct strbuf *buf, char c)
-{
-    strbuf_append(buf, &c, 1);
 }
 
 void strbuf_append_u64(struct strbuf *buf, uint64_t value)

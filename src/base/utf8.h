@@ -1,5 +1,6 @@
 /*
- * utf8.h - is it text? Clients send bytes; what is shown to others must be well-formed.
+ * utf8.h - checks that bytes are UTF-8. Clients send any bytes; texts for others must be
+ * well-formed.
  */
 #ifndef BASE_UTF8_H
 #define BASE_UTF8_H

@@ -1,27 +1,61 @@
 /*
- * cli.h - the command line: what the arguments ask for.
+ * cli.h - the command line: one table of commands, and what they share.
  *
- * Help, the version and complaints are printed here; what needs the other rooms is left to main.
+ * A command is one row: its name, its operand, its options, its help and its function. The help, the checks
+ * of arguments and errors in them follow from the row. main has the rows of the commands that need the whole
+ * program; commands.c has those that talk to a running router.
  */
 #ifndef CLI_CLI_H
 #define CLI_CLI_H
 
 #include "base/base.h"
 
-enum cli_action {
-    CLI_SERVE,
-    CLI_CHECK_CONFIG,
-    CLI_CONFIG_MARKDOWN, /* the documentation of the settings; for the build, so help does not mention it */
-    CLI_ROUTES,          /* the routes of the API and who may use them */
-    CLI_EXIT,            /* everything is done: exit with *ret_status */
-};
-
 enum {
     EXIT_OK = 0,
-    EXIT_FAILED = 1, /* the world: a port in use, a directory that cannot be written */
-    EXIT_USAGE = 2,  /* the operator: bad arguments or settings */
+    EXIT_FAILED = 1,      /* the world: a port in use, a router that is not healthy or refuses */
+    EXIT_USAGE = 2,       /* the operator: bad arguments or settings */
+    EXIT_UNREACHABLE = 3, /* no router answered */
 };
 
-enum cli_action cli_parse(int argc, char **argv, int *ret_status);
+/* Bits for the options that a command accepts; options.c has their names. */
+enum cli_option {
+    CLI_URL = 1 << 0,
+    CLI_API_KEY_FILE = 1 << 1,
+    CLI_TIMEOUT = 1 << 2,
+    CLI_READY = 1 << 3,
+    CLI_MARKDOWN = 1 << 4, /* for the build, so the help does not mention it */
+    CLI_OPENAPI = 1 << 5,
+};
+
+/* What stood on the command line. Texts are borrowed from there or from the environment. */
+struct cli_options {
+    const char *operand;      /* NULL: none */
+    const char *url;          /* NULL: the router on this machine */
+    const char *api_key_file; /* NULL: no key */
+    uint64_t timeout_ms;
+    unsigned flags; /* of the options without a value: CLI_READY and so on */
+};
+
+struct cli_command {
+    const char *name;
+    const char *operand; /* what it is called in the help, such as "POD"; NULL: there is none */
+    unsigned options;    /* enum cli_option */
+    uint64_t timeout_ms; /* unless --timeout is given */
+    const char *help;
+    int (*run)(const struct cli_options *options); /* returns the exit status */
+};
+
+/* The commands that talk to a running router, and how many they are. */
+extern const struct cli_command cli_client_commands[];
+extern const size_t cli_client_commands_len;
+
+/*
+ * Runs the command that the arguments name, of `own` or of cli_client_commands; without arguments the first
+ * of `own`. Prints the help, the version and errors in arguments itself. Returns the exit status.
+ */
+int cli_run(int argc, char **argv, const struct cli_command *own, size_t own_len);
+
+/* Prints "smart-router: " and the message to standard error. */
+void cli_say(const char *format, ...) PRINTF_LIKE(1, 2);
 
 #endif

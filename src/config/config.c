@@ -11,12 +11,14 @@
 
 #include "base/json.h"
 #include "base/map.h"
+#include "base/quantity.h"
 #include "config/value.h"
 
 enum {
     ARENA_MAX = 16 * 1024 * 1024,
     ERRORS_MAX = 256 * 1024,
     VALUE_SHOWN_MAX = 200, /* of a bad value */
+    BASE_URL_MAX = 2048,
 };
 
 static size_t config_index(const char *name)
@@ -99,11 +101,11 @@ static int config_raise(struct config *config, const char *name, uint64_t at_lea
         return 0;
     *field = at_least_ms;
     strbuf_init(&text, &config->arena, 64);
-    value_append_duration(&text, at_least_ms);
+    quantity_append_duration(&text, at_least_ms);
     if (strbuf_failed(&text))
         return -ENOMEM;
     config->texts[i] = text.data;
-    config->is_raised[i] = true;
+    config->notes[i] = "raised to LEASE_TTL";
     return 0;
 }
 
@@ -166,6 +168,29 @@ static int config_lookup_file(struct config *config, size_t i, config_lookup_fn 
     return config_read_file(config, i, path, text);
 }
 
+/*
+ * Kubernetes tells every pod of a namespace about each service there: the service voice-agent becomes
+ * VOICE_AGENT_PORT=tcp://10.0.0.1:8080. Nobody has set that, so it must not stop the start.
+ */
+static bool is_service_port(const struct setting *setting, const char *text)
+{
+    static const char *const protocols[] = {"tcp://", "udp://", "sctp://"};
+
+    for (size_t i = 0; setting->type == SETTING_PORT && i < ARRAY_LEN(protocols); i++) {
+        if (strncmp(text, protocols[i], strlen(protocols[i])) == 0)
+            return true;
+    }
+    return false;
+}
+
+static int config_add_name(struct strbuf *names, const char *name)
+{
+    if (names->len > 0)
+        strbuf_append_char(names, ' ');
+    strbuf_append_str(names, name);
+    return strbuf_failed(names) ? -ENOMEM : 0;
+}
+
 static int config_read_setting(struct config *config, size_t i, config_lookup_fn lookup, void *arg)
 {
     const struct setting *setting = &config_table[i];
@@ -188,6 +213,10 @@ static int config_read_setting(struct config *config, size_t i, config_lookup_fn
         err = config_lookup_file(config, i, lookup, arg, &text);
     if (err < 0 || !text)
         return err;
+    if (is_service_port(setting, text)) {
+        config->notes[i] = "because Kubernetes has set the variable for a service";
+        return config_add_name(&config->service_ports, setting->name);
+    }
     if (value_parse(setting, text, &config->settings, &allowed) < 0) {
         if (strbuf_failed(&allowed))
             return -ENOMEM;
@@ -367,16 +396,38 @@ static int config_cut_slashes(struct config *config, const char **url)
     return 0;
 }
 
+/*
+ * Providers reach the gateway where they reach the webhooks, unless the operator says otherwise: http becomes
+ * ws, and https becomes wss.
+ */
+static int config_derive_base(struct config *config)
+{
+    struct settings *settings = &config->settings;
+    size_t i = config_index("VOICE_AGENT_BASE_URL");
+    struct strbuf text;
+
+    if (config->is_set[i] || !settings->public_base_url[0])
+        return 0;
+    strbuf_init(&text, &config->arena, BASE_URL_MAX);
+    strbuf_append_str(&text, strncasecmp(settings->public_base_url, "https:", 6) == 0 ? "wss" : "ws");
+    strbuf_append_str(&text, strchr(settings->public_base_url, ':'));
+    if (strbuf_failed(&text))
+        return -ENOMEM;
+    settings->voice_agent_base_url = text.data;
+    config->texts[i] = text.data;
+    config->notes[i] = "from PUBLIC_BASE_URL";
+    return 0;
+}
+
 static int config_collect_inert(struct config *config)
 {
-    for (size_t i = 0; i < config_table_len; i++) {
-        if (config_table[i].state != SETTING_INERT || !config->is_set[i])
-            continue;
-        if (config->inert.len > 0)
-            strbuf_append_char(&config->inert, ' ');
-        strbuf_append_str(&config->inert, config_table[i].name);
+    int err = 0;
+
+    for (size_t i = 0; i < config_table_len && err == 0; i++) {
+        if (config_table[i].state == SETTING_INERT && config->is_set[i])
+            err = config_add_name(&config->inert, config_table[i].name);
     }
-    return strbuf_failed(&config->inert) ? -ENOMEM : 0;
+    return err;
 }
 
 static int config_alloc_rows(struct config *config)
@@ -384,14 +435,14 @@ static int config_alloc_rows(struct config *config)
     config->texts = arena_alloc(&config->arena, config_table_len * sizeof(*config->texts));
     config->is_set = arena_alloc(&config->arena, config_table_len * sizeof(*config->is_set));
     config->is_from_file = arena_alloc(&config->arena, config_table_len * sizeof(*config->is_from_file));
-    config->is_raised = arena_alloc(&config->arena, config_table_len * sizeof(*config->is_raised));
+    config->notes = arena_alloc(&config->arena, config_table_len * sizeof(*config->notes));
     config->paths = arena_alloc(&config->arena, config_table_len * sizeof(*config->paths));
-    if (!config->texts || !config->is_set || !config->is_from_file || !config->is_raised || !config->paths)
+    if (!config->texts || !config->is_set || !config->is_from_file || !config->notes || !config->paths)
         return -ENOMEM;
     memset(config->texts, 0, config_table_len * sizeof(*config->texts));
     memset(config->is_set, 0, config_table_len * sizeof(*config->is_set));
     memset(config->is_from_file, 0, config_table_len * sizeof(*config->is_from_file));
-    memset(config->is_raised, 0, config_table_len * sizeof(*config->is_raised));
+    memset(config->notes, 0, config_table_len * sizeof(*config->notes));
     memset(config->paths, 0, config_table_len * sizeof(*config->paths));
     return 0;
 }
@@ -406,6 +457,7 @@ static int config_new(struct config **ret_config)
     arena_init(&config->arena, ARENA_MAX);
     strbuf_init(&config->errors, NULL, ERRORS_MAX);
     strbuf_init(&config->inert, NULL, ERRORS_MAX);
+    strbuf_init(&config->service_ports, NULL, ERRORS_MAX);
     if (config_alloc_rows(config) < 0) {
         config_free(config);
         return -ENOMEM;
@@ -430,6 +482,8 @@ static int config_fill(struct config *config, config_lookup_fn lookup, void *arg
         err = config_cut_slashes(config, &config->settings.voice_agent_base_url);
     if (err == 0)
         err = config_cut_slashes(config, &config->settings.public_base_url);
+    if (err == 0)
+        err = config_derive_base(config);
     if (err == 0)
         err = config_collect_inert(config);
     return err;
@@ -488,7 +542,7 @@ int config_reread(const struct config *config, const char *const *names, size_t 
         fresh->texts[i] = config->texts[i];
         fresh->is_set[i] = config->is_set[i];
         fresh->is_from_file[i] = config->is_from_file[i];
-        fresh->is_raised[i] = config->is_raised[i];
+        fresh->notes[i] = config->notes[i];
         fresh->paths[i] = config->paths[i];
     }
     for (size_t n = 0; n < count && err == 0; n++) {
@@ -515,6 +569,7 @@ struct config *config_free(struct config *config)
         return NULL;
     strbuf_release(&config->errors);
     strbuf_release(&config->inert);
+    strbuf_release(&config->service_ports);
     arena_release(&config->arena);
     free(config);
     return NULL;
@@ -538,4 +593,9 @@ struct slice config_errors(const struct config *config)
 const char *config_inert_names(const struct config *config)
 {
     return strbuf_slice(&config->inert).data;
+}
+
+const char *config_service_ports(const struct config *config)
+{
+    return strbuf_slice(&config->service_ports).data;
 }

@@ -1,9 +1,9 @@
 /*
  * config.h - the settings: read once at start from the environment, checked, and shown.
  *
- * Every setting is one row of the table in table.c. Only main reads struct settings; the rooms get plain
- * structs of their own. Nothing here logs: what is wrong is collected, so that an operator sees all of it at
- * once.
+ * Every setting is one row of the table in table.c. Only main reads struct settings; the modules
+ * get plain structs of their own. Nothing here logs: what is wrong is collected, so that an
+ * operator sees all of it at once.
  */
 #ifndef CONFIG_CONFIG_H
 #define CONFIG_CONFIG_H
@@ -17,6 +17,11 @@ enum config_fsync {
     CONFIG_FSYNC_ALWAYS,
     CONFIG_FSYNC_EVERYSEC,
     CONFIG_FSYNC_NO,
+};
+
+enum config_autoscale {
+    CONFIG_AUTOSCALE_DEPLOYMENT,
+    CONFIG_AUTOSCALE_STATEFULSET,
 };
 
 enum config_pod_source {
@@ -37,6 +42,7 @@ struct settings {
     uint16_t http_port;
     uint16_t metrics_port;
     uint16_t tls_port;        /* of the group Security */
+    bool redis_sentinel_tls;  /* of the group Store */
     const char *http_bind;    /* "": all addresses */
     const char *metrics_bind; /* "": as http_bind */
     const char *tls_bind;     /* the same; of the group Security */
@@ -55,6 +61,10 @@ struct settings {
     const char *redis_master_name;
     const char *redis_sentinel_username;
     const char *redis_sentinel_password;
+    const char *redis_tls_ca_file;
+    const char *redis_tls_cert_file;
+    const char *redis_tls_key_file;
+    const char *redis_tls_server_name;
     uint64_t redis_pool_size;
     uint64_t redis_min_idle_conn;
     uint64_t redis_max_retries;
@@ -74,6 +84,7 @@ struct settings {
     const char *kubernetes_service_host;
     uint16_t kubernetes_service_port;
     bool mark_busy_pods;
+    enum config_autoscale autoscale_kind;
     const char *service_account_dir;
     const char *pod_name;
     uint64_t heartbeat_ttl_ms;
@@ -171,6 +182,21 @@ struct slice config_errors(const struct config *config);
 
 /* Names of settings that were given but have no effect in this version, separated by blanks; "" if none. */
 const char *config_inert_names(const struct config *config);
+
+/*
+ * Names of ports that Kubernetes has set for a service of that name (VOICE_AGENT_PORT=tcp://10.0.0.1:8080),
+ * separated by blanks; "" if none. They count as unset.
+ */
+const char *config_service_ports(const struct config *config);
+
+/* A variable that is no setting, and the one that was probably meant; NULL: none is near. */
+typedef void (*config_unknown_fn)(void *arg, const char *name, const char *nearest);
+
+/*
+ * Names each variable of the environment ("NAME=value", ends with NULL) that looks like a setting and is
+ * none: it has no effect. Its value is not looked at, but for what Kubernetes sets for services.
+ */
+void config_find_unknown(char *const *environment, config_unknown_fn fn, void *arg);
 
 /* Every effective setting with where it comes from, secrets masked. */
 void config_show(const struct config *config, struct strbuf *buf);

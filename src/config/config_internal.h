@@ -1,5 +1,5 @@
 /*
- * config_internal.h - what a loaded configuration holds. Inside the room only.
+ * config_internal.h - the struct of a loaded configuration. Inside the module only.
  */
 #ifndef CONFIG_CONFIG_INTERNAL_H
 #define CONFIG_CONFIG_INTERNAL_H
@@ -13,11 +13,12 @@ struct config {
     struct settings settings;
     struct strbuf errors;
     struct strbuf inert;
+    struct strbuf service_ports;
     /* Beside the table, row by row. */
     const char **texts; /* what is in force, as text */
     bool *is_set;       /* by the environment, or by a file that it names */
     bool *is_from_file; /* which of the two */
-    bool *is_raised;    /* made greater than it was given */
+    const char **notes; /* why it is not as given or by default, after a comma; NULL: it is */
     const char **paths; /* of the file that it came from; NULL: none */
 };
 

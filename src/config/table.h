@@ -1,5 +1,5 @@
 /*
- * table.h - one row per setting. Inside the room only.
+ * table.h - one row per setting. Inside the module only.
  */
 #ifndef CONFIG_TABLE_H
 #define CONFIG_TABLE_H

@@ -8,66 +8,16 @@
 #include <stdlib.h>
 
 #include "base/json.h"
+#include "base/quantity.h"
 
 void *value_field(const struct setting *setting, struct settings *settings)
 {
     return (char *)settings + setting->offset;
 }
 
-/* Decimal digits only: no sign, no blanks, no overflow. */
-static bool parse_digits(const char **text, uint64_t *ret_value)
-{
-    const char *at = *text;
-    uint64_t value = 0;
-
-    if (!isdigit((unsigned char)*at))
-        return false;
-    for (; isdigit((unsigned char)*at); at++) {
-        if (__builtin_mul_overflow(value, 10, &value) ||
-            __builtin_add_overflow(value, (uint64_t)(*at - '0'), &value))
-            return false;
-    }
-    *text = at;
-    *ret_value = value;
-    return true;
-}
-
 static bool parse_uint(const char *text, uint64_t *ret_value)
 {
-    return parse_digits(&text, ret_value) && *text == '\0';
-}
-
-static const struct {
-    const char *name;
-    uint64_t ms;
-} duration_units[] = {{"ms", 1}, {"s", 1000}, {"m", 60 * 1000}, {"h", 60 * 60 * 1000}};
-
-static bool parse_duration(const char *text, uint64_t *ret_ms)
-{
-    uint64_t total = 0;
-
-    if (strcmp(text, "0") == 0) {
-        *ret_ms = 0;
-        return true;
-    }
-    do {
-        uint64_t amount;
-        size_t unit_len;
-        size_t i = 0;
-
-        if (!parse_digits(&text, &amount))
-            return false;
-        unit_len = strcspn(text, "0123456789");
-        while (i < ARRAY_LEN(duration_units) && (strlen(duration_units[i].name) != unit_len ||
-                                                 strncmp(duration_units[i].name, text, unit_len) != 0))
-            i++;
-        if (i == ARRAY_LEN(duration_units) || __builtin_mul_overflow(amount, duration_units[i].ms, &amount) ||
-            __builtin_add_overflow(total, amount, &total))
-            return false;
-        text += unit_len;
-    } while (*text);
-    *ret_ms = total;
-    return true;
+    return quantity_digits(&text, ret_value) && *text == '\0';
 }
 
 static bool parse_bool(const char *text, bool *ret_value)
@@ -137,7 +87,7 @@ static bool is_authority(const char *text, size_t len)
     if (!port)
         return true;
     port++;
-    return parse_digits(&port, &number) && port == end && number >= 1 && number <= UINT16_MAX;
+    return quantity_digits(&port, &number) && port == end && number >= 1 && number <= UINT16_MAX;
 }
 
 /* What ends up in URLs given to others must be a URL: no blanks, quotes, brackets or bytes beyond ASCII. */
@@ -167,23 +117,6 @@ static bool is_json_object(const char *text)
     is_object = tree && cJSON_IsObject(tree);
     arena_release(&arena);
     return is_object;
-}
-
-void value_append_duration(struct strbuf *buf, uint64_t ms)
-{
-    if (ms == 0) {
-        strbuf_append_str(buf, "0");
-        return;
-    }
-    for (size_t i = ARRAY_LEN(duration_units); i-- > 0;) {
-        uint64_t unit_ms = duration_units[i].ms;
-
-        if (ms < unit_ms)
-            continue;
-        strbuf_append_u64(buf, ms / unit_ms);
-        strbuf_append_str(buf, duration_units[i].name);
-        ms %= unit_ms;
-    }
 }
 
 static void append_choices(struct strbuf *buf, const char *choices, const char *suffix)
@@ -227,9 +160,9 @@ void value_describe(const struct setting *setting, struct strbuf *buf)
         break;
     case SETTING_DURATION:
         strbuf_append_str(buf, "a duration from ");
-        value_append_duration(buf, setting->min);
+        quantity_append_duration(buf, setting->min);
         strbuf_append_str(buf, " to ");
-        value_append_duration(buf, setting->max);
+        quantity_append_duration(buf, setting->max);
         break;
     case SETTING_BOOL:
         strbuf_append_str(buf, "true or false");
@@ -271,7 +204,7 @@ static bool value_read(const struct setting *setting, const char *text, void *fi
         *(uint64_t *)field = number;
         return true;
     case SETTING_DURATION:
-        if (!parse_duration(text, &number) || number < setting->min || number > setting->max)
+        if (!quantity_duration(text, &number) || number < setting->min || number > setting->max)
             return false;
         *(uint64_t *)field = number;
         return true;

@@ -1,5 +1,5 @@
 /*
- * value.h - from a variable's text to its value. Inside the room only.
+ * value.h - turns a variable's text into its value. Inside the module only.
  */
 #ifndef CONFIG_VALUE_H
 #define CONFIG_VALUE_H
@@ -16,9 +16,6 @@ int value_parse(const struct setting *setting, const char *text, struct settings
 
 /* "a port from 0 to 65535", "one of json, console": for messages and for the documentation. */
 void value_describe(const struct setting *setting, struct strbuf *buf);
-
-/* 5400000 gives "1h30m". */
-void value_append_duration(struct strbuf *buf, uint64_t ms);
 
 /* The field of `setting` in `settings`. */
 void *value_field(const struct setting *setting, struct settings *settings);

@@ -1,8 +1,7 @@
 /*
- * allocate.c - the commands allocate, release, undo, hold and leave, and the search for a pod of a
- * new call.
+ * allocate.c - the command allocate, and the search for a pod of a new call.
  *
- * core/move.c uses the same search and the same record of a refusal.
+ * core/move_call.c uses the same search and the same record of a refusal.
  */
 #include <stdio.h>
 
@@ -23,11 +22,13 @@ int call_refuse(struct core *core, const char *call_sid, const struct chain *cha
     if (chain->missing_pool) {
         step = &refusal->steps[refusal->count++];
         *step = (struct refusal_step){0};
-        snprintf(step->pool, sizeof(step->pool), MERCHANT_POOL_PREFIX "%s", chain->missing_pool);
+        merchant_pool_name(slice_of(chain->missing_pool), step->pool);
     }
     for (size_t i = 0; i < chain->len; i++) {
         const struct pool *pool = core->tier_pools[chain->steps[i] - core->tiers->tiers];
 
+        assert(pool->is_configured);
+        assert(pool->by_state[POD_AVAILABLE] == 0 && pool->free_count == 0);
         step = &refusal->steps[refusal->count++];
         *step = (struct refusal_step){.is_configured = true, .pods = pool->pod_count};
         memcpy(step->pool, pool->label, sizeof(step->pool));
@@ -44,7 +45,9 @@ uint64_t first_lease_ms(const struct core *core)
                                              : core->settings.call_max_duration_ms;
 }
 
-/* The pod of that name, if taking it instead of `pod` makes no difference to anybody; else `pod`. */
+/*
+ * The pod of that name if it is as good as `pod`: available, in the same pool, with the same load.
+ */
 static struct pod *pod_as_good(const struct core *core, struct pod *pod, const char *name)
 {
     struct pod *other = pod_find(core, name);
@@ -75,12 +78,12 @@ int core_allocate(struct core *core, const struct command *command, struct arena
     struct chain chain;
     struct call *call;
     struct pod *pod;
-    int rc;
+    int err;
 
     result->allocate.attempt = command->allocate.attempt;
     call = call_find(core, call_sid);
     if (call && command->allocate.is_webhook && call_is_of_others(call, command->allocate.provider)) {
-        call_forbid(result);
+        result_forbid(result);
         return 0;
     }
     if (call) {
@@ -97,101 +100,16 @@ int core_allocate(struct core *core, const struct command *command, struct arena
         return call_refuse(core, call_sid, &chain, arena, &result->allocate.refusal);
     }
 
-    rc = call_new(core, call_sid, merchant_id, command->allocate.provider, pod, pod->pool, core->now_ms,
-                  core->now_ms + first_lease_ms(core), &call);
-    if (rc)
-        return rc;
+    err = call_new(core, call_sid, merchant_id, command->allocate.provider, pod, pod->pool, core->now_ms,
+                   core->now_ms + first_lease_ms(core), &call);
+    if (err < 0)
+        return err;
     attempts_add(&call->attempts, command->allocate.attempt);
+    assert(pod->load <= pod->pool->spec.max_concurrent);
     pod_place(core, pod);
     call_report(core, call);
-    rc = call_info(call, arena, &result->allocate.call);
-    if (rc)
-        call_end(core, call); /* nobody will hear of it, so nobody would ever release it */
-    return rc;
-}
-
-/* A call whose lease has just run out is released like any other: its slot is still its own. */
-static int release_call(struct core *core, struct call *call, enum call_over why, struct arena *arena,
-                        struct result *result)
-{
-    struct pod *pod;
-    int rc;
-
-    if (!call) {
-        result->outcome = OUTCOME_NOT_FOUND;
-        return 0;
-    }
-    rc = call_info(call, arena, &result->release.call);
-    if (rc)
-        return rc;
-    result->release.call.expires_at_ms = 0;
-    pod = call->pod;
-    result->release.was_draining = pod_is_draining(core, pod);
-    result->release.released_to = "";
-    if (!call_finish(core, call, why)) {
-        result->release.released_to = arena_strdup(arena, pod->pool->label);
-        if (!result->release.released_to)
-            return -ENOMEM;
-    }
-    return 0;
-}
-
-int core_release(struct core *core, const struct command *command, struct arena *arena, struct result *result)
-{
-    struct call *call = call_find(core, command->release.call_sid);
-    const char *pod = command->release.pod;
-
-    if (call && pod && !name_fits_pod(pod, call->pod->name))
-        call = NULL;
-    if (call && command->release.provider && call_is_of_others(call, command->release.provider)) {
-        call_forbid(result);
-        return 0;
-    }
-    return release_call(core, call, command->release.why, arena, result);
-}
-
-int core_undo(struct core *core, const struct command *command, struct arena *arena, struct result *result)
-{
-    struct call *call = call_find(core, command->undo.call_sid);
-
-    if (!call || !attempts_remove(&call->attempts, command->undo.attempt)) {
-        result->outcome = OUTCOME_NOT_FOUND;
-        return 0;
-    }
-    if (call->attempts.count > 0 || call->was_renewed) {
-        result->outcome = OUTCOME_CONFLICT;
-        result->error = "somebody else has the call";
-        return 0;
-    }
-    return release_call(core, call, CALL_OVER_RELEASED, arena, result);
-}
-
-int core_hold(struct core *core, const struct command *command, struct arena *arena, struct result *result)
-{
-    struct call *call = call_find(core, command->hold.call_sid);
-
-    if (!call) {
-        result->outcome = OUTCOME_NOT_FOUND;
-        result->hold.has_ended = overs_has(&core->overs, command->hold.call_sid, core->now_ms);
-        return 0;
-    }
-    result->hold.was_connected = call->was_connected;
-    call->is_carried = true;
-    call_renew(core, call);
-    return call_info(call, arena, &result->hold.call);
-}
-
-/* Core has one process, so nobody else can carry the call. */
-int core_leave(struct core *core, const struct command *command, struct arena *arena, struct result *result)
-{
-    struct call *call = call_find(core, command->leave.call_sid);
-
-    if (call)
-        call->is_carried = false;
-    if (call && call->lease.at != command->leave.expires_at_ms) {
-        result->outcome = OUTCOME_CONFLICT;
-        result->error = "somebody has renewed the call";
-        return 0;
-    }
-    return release_call(core, call, CALL_OVER_CLOSED, arena, result);
+    err = call_info(call, arena, &result->allocate.call);
+    if (err < 0)
+        call_end(core, call); /* the client gets an error, so it would never release the call */
+    return err;
 }

@@ -1,6 +1,6 @@
 /*
- * attempts.c - which requests have asked for a call, so that one that was answered with an error can be taken
- * back without hurting another that was answered with the pod.
+ * attempts.c - the requests that asked for a call. So one that was answered with an error can be
+ * undone without an effect on another that got the pod.
  */
 #include <stdlib.h>
 
@@ -17,11 +17,14 @@ static bool attempts_has(const struct attempts *attempts, uint64_t attempt)
 
 void attempts_add(struct attempts *attempts, uint64_t attempt)
 {
+    assert(attempts->count <= ATTEMPTS_MAX);
     if (attempts->are_lost || (attempt && attempts_has(attempts, attempt)))
         return;
     if (attempts->count > 0 && !attempts->more)
         attempts->more = malloc((ATTEMPTS_MAX - 1) * sizeof(*attempts->more));
-    /* One that cannot be remembered must not find its call ended: from here on nobody ends it like that. */
+    /*
+     * An attempt that cannot be stored must not lose its call: from now on no undo ends the call.
+     */
     if (!attempt || attempts->count == ATTEMPTS_MAX || (attempts->count > 0 && !attempts->more)) {
         attempts->are_lost = true;
         return;
@@ -31,6 +34,7 @@ void attempts_add(struct attempts *attempts, uint64_t attempt)
     else
         attempts->more[attempts->count - 1] = attempt;
     attempts->count++;
+    assert(attempts->count == 1 || attempts->more);
 }
 
 bool attempts_remove(struct attempts *attempts, uint64_t attempt)
@@ -39,6 +43,7 @@ bool attempts_remove(struct attempts *attempts, uint64_t attempt)
 
     if (attempts->are_lost || !attempts_has(attempts, attempt))
         return false;
+    assert(attempts->count > 0);
     last = attempts->count == 1 ? attempts->first : attempts->more[attempts->count - 2];
     for (unsigned i = 1; i < attempts->count; i++) {
         if (attempts->more[i - 1] == attempt)

@@ -1,6 +1,5 @@
 /*
- * call.c - the life of one call: make, find, renew, adopt, move, end; also arrays of names for
- * results.
+ * call.c - the life of one call: make, find, renew, adopt, move, end.
  *
  * Every change of a call is reported as a record here.
  */
@@ -29,7 +28,7 @@ bool call_is_expired(const struct core *core, const struct call *call)
 
 bool call_is_older(const struct call *call, uint64_t started_at_ms)
 {
-    /* A store may know the time of a call in whole seconds only: all of them compare these. */
+    /* Redis knows the time of a call in whole seconds only. All stores compare these. */
     uint64_t placed_at_ms = call->placed_at_ms - call->placed_at_ms % 1000;
 
     return started_at_ms == 0 ||
@@ -41,12 +40,12 @@ static int calls_reserve(struct core *core)
     uint32_t room = core->slots_room ? core->slots_room * 2 : 64;
     struct call **slots;
     uint32_t *free_slots;
-    int rc = map_reserve(&core->calls);
+    int err = map_reserve(&core->calls);
 
-    if (rc == 0)
-        rc = heap_reserve(&core->leases, core->calls.count + 1);
-    if (rc || core->free_slot_count || core->slot_count < core->slots_room)
-        return rc;
+    if (err == 0)
+        err = heap_reserve(&core->leases, core->calls.count + 1);
+    if (err < 0 || core->free_slot_count || core->slot_count < core->slots_room)
+        return err;
     slots = realloc(core->slots, room * sizeof(struct call *));
     if (!slots)
         return -ENOMEM;
@@ -59,6 +58,19 @@ static int calls_reserve(struct core *core)
     return 0;
 }
 
+/* Each call is in the map, has a lease, and has a slot. */
+static void assert_call_counts(const struct core *core)
+{
+    assert(core->leases.count == core->calls.count);
+    assert(core->slot_count - core->free_slot_count == core->calls.count);
+}
+
+/* The count of a pod's calls and the list of them change together. */
+static void assert_load(const struct pod *pod)
+{
+    assert(list_is_empty(&pod->calls) == (pod->load == 0));
+}
+
 int call_new(struct core *core, const char *call_sid, const char *merchant_id, const char *provider,
              struct pod *pod, struct pool *source, uint64_t allocated_at_ms, uint64_t expires_at_ms,
              struct call **ret_call)
@@ -66,14 +78,18 @@ int call_new(struct core *core, const char *call_sid, const char *merchant_id, c
     size_t sid_len = strlen(call_sid);
     size_t merchant_len = strlen(merchant_id);
     size_t provider_len = strlen(provider);
-    /* One that is not known may be learnt: see call_learn_provider. */
+    /* call_learn_provider may set it later. */
     size_t provider_room = provider_len > 0 ? provider_len : PROVIDER_MAX;
     struct call *call;
     char *text;
-    int rc = calls_reserve(core);
+    int err = calls_reserve(core);
 
-    if (rc)
-        return rc;
+    assert(sid_len > 0 && sid_len <= CALL_SID_MAX);
+    assert(merchant_len <= MERCHANT_ID_MAX);
+    assert(provider_len <= PROVIDER_MAX);
+    if (err < 0)
+        return err;
+    assert(core->free_slot_count > 0 || core->slot_count < core->slots_room);
     call = malloc(sizeof(*call) + sid_len + merchant_len + provider_room + 3);
     if (!call)
         return -ENOMEM;
@@ -84,22 +100,31 @@ int call_new(struct core *core, const char *call_sid, const char *merchant_id, c
     call->merchant_id = memcpy(text, merchant_id, merchant_len + 1);
     call->provider = memcpy(text + merchant_len + 1, provider, provider_len + 1);
 
-    call->slot = core->free_slot_count ? core->free_slots[--core->free_slot_count] : core->slot_count++;
+    if (core->free_slot_count) {
+        call->slot = core->free_slots[--core->free_slot_count];
+        assert(!core->slots[call->slot]);
+    } else {
+        call->slot = core->slot_count++;
+    }
     core->slots[call->slot] = call;
     map_put(&core->calls, &call->node, call->call_sid, sid_len);
     heap_set(&core->leases, &call->lease, expires_at_ms);
     list_append(&pod->calls, &call->on_pod);
     pod->load++;
+    assert(pod->load > 0);
     pool_ref(source);
+    assert_call_counts(core);
     *ret_call = call;
     return 0;
 }
 
 static void call_report_lease(struct core *core, const struct call *call)
 {
-    core_report(core,
-                &(struct record){.type = RECORD_RENEWED,
-                                 .renewed = {.call_sid = call->call_sid, .expires_at_ms = call->lease.at}});
+    core_report(core, &(struct record){.type = call->renewed_by ? RECORD_RENEWED_BY : RECORD_RENEWED,
+                                       .renewed = {.call_sid = call->call_sid,
+                                                   .expires_at_ms = call->lease.at,
+                                                   .at_ms = call->renewed_at_ms,
+                                                   .by = call->renewed_by}});
 }
 
 void call_report(struct core *core, const struct call *call)
@@ -125,12 +150,18 @@ void call_report(struct core *core, const struct call *call)
 void call_free(struct core *core, struct call *call)
 {
     assert(call->pod->load > 0);
+    assert(!list_is_empty(&call->on_pod));
+    assert(call->lease.place > 0);
+    assert(core->slots[call->slot] == call);
+    assert(core->free_slot_count < core->slot_count);
     call->pod->load--;
     list_remove(&call->on_pod);
+    assert_load(call->pod);
     heap_remove(&core->leases, &call->lease);
     map_remove(&core->calls, &call->node);
     core->slots[call->slot] = NULL;
     core->free_slots[core->free_slot_count++] = call->slot;
+    assert_call_counts(core);
     pool_unref(core, call->source);
     attempts_release(&call->attempts);
     free(call);
@@ -145,31 +176,35 @@ bool call_end(struct core *core, struct call *call)
     return pod_settle(core, pod);
 }
 
-static void call_record_over(struct core *core, const struct call *call, enum call_over why)
+static void call_record_tombstone(struct core *core, const struct call *call, enum finish_reason why)
 {
-    /* Without memory a late word of its pod may bring it back, until its lease ends. */
-    if (overs_add(&core->overs, call->call_sid, why, core->now_ms))
+    assert(call->was_renewed);
+    assert(why < FINISH_REASONS);
+    /* Without memory, a late heartbeat can restore the call until its lease ends. */
+    if (tombstones_add(&core->tombstones, call->call_sid, why, core->now_ms))
         return;
-    core_report(core,
-                &(struct record){.type = RECORD_OVER,
-                                 .over = {.call_sid = call->call_sid, .why = why, .at_ms = core->now_ms}});
+    core_report(
+        core, &(struct record){.type = RECORD_TOMBSTONE,
+                               .tombstone = {.call_sid = call->call_sid, .why = why, .at_ms = core->now_ms}});
 }
 
-bool call_finish(struct core *core, struct call *call, enum call_over why)
+bool call_finish(struct core *core, struct call *call, enum finish_reason why)
 {
     struct pod *pod = call->pod;
 
     core_report(core, &(struct record){.type = RECORD_CALL_GONE, .call = {.call_sid = call->call_sid}});
     if (call->was_renewed)
-        call_record_over(core, call, why);
-    if (call->is_carried && core->on_over)
-        core->on_over(core->on_over_arg, call->call_sid);
+        call_record_tombstone(core, call, why);
+    if (call->is_carried && core->on_finished)
+        core->on_finished(core->on_finished_arg, call->call_sid);
     call_free(core, call);
     return pod_settle(core, pod);
 }
 
 bool call_lose(struct core *core, struct call *call, enum call_end why)
 {
+    assert(why <= CALL_END_UNMENTIONED);
+    core->lost_calls++;
     if (core->on_ended)
         core->on_ended(core->on_ended_arg, &(struct ended_call){.call_sid = call->call_sid,
                                                                 .pod = call->pod->name,
@@ -181,27 +216,34 @@ bool call_lose(struct core *core, struct call *call, enum call_end why)
 
 void call_note_renewed(struct core *core, struct call *call)
 {
-    /* It has begun anew: the end of the one before it counts no more. */
+    /* It is a new call: the end of the earlier one does not count any more. */
     if (!call->was_renewed)
-        overs_remove(&core->overs, call->call_sid);
+        tombstones_remove(&core->tombstones, call->call_sid);
     call->was_renewed = true;
 }
 
-void call_renew(struct core *core, struct call *call)
+void call_renew(struct core *core, struct call *call, enum renewer by)
 {
     uint64_t expires_at_ms = core->now_ms + core->settings.lease_ttl_ms;
 
     call->misses = 0;
-    if (call->lease.at == expires_at_ms && call->was_renewed)
+    assert(by != RENEWED_BY_NOBODY);
+    if (call->lease.at == expires_at_ms && call->renewed_at_ms == core->now_ms && call->renewed_by == by)
         return;
     call_note_renewed(core, call);
+    call->renewed_at_ms = core->now_ms;
+    call->renewed_by = by;
+    assert(call->lease.place > 0);
     heap_set(&core->leases, &call->lease, expires_at_ms);
+    assert(heap_first(&core->leases)->at <= expires_at_ms);
     call_report_lease(core, call);
 }
 
 void call_revive(struct core *core, struct call *call)
 {
-    /* Told anew, as for a move: a renewal would say more than happened. */
+    assert(call_is_expired(core, call));
+    assert(call->lease.place > 0);
+    /* Reported again, as for a move: RECORD_RENEWED would mean that the call was renewed. */
     core_report(core, &(struct record){.type = RECORD_CALL_GONE, .call = {.call_sid = call->call_sid}});
     heap_set(&core->leases, &call->lease, core->now_ms + first_lease_ms(core));
     call_report(core, call);
@@ -212,39 +254,36 @@ bool call_is_of_others(const struct call *call, const char *provider)
     return strcmp(call->provider, provider) != 0;
 }
 
-void call_forbid(struct result *result)
-{
-    result->outcome = OUTCOME_FORBIDDEN;
-    result->error = "the call is not this provider's";
-}
-
 void call_learn_provider(struct core *core, struct call *call, const char *provider)
 {
     size_t len = strlen(provider);
 
     if (call->provider[0] || len == 0 || len > PROVIDER_MAX)
         return;
-    memcpy(call->provider, provider, len + 1); /* call_new has left room */
-    /* Told anew, as for a move. */
+    memcpy(call->provider, provider, len + 1); /* call_new has reserved the space */
+    /* Reported again, as for a move. */
     core_report(core, &(struct record){.type = RECORD_CALL_GONE, .call = {.call_sid = call->call_sid}});
     call_report(core, call);
 }
 
 int call_adopt(struct core *core, const char *call_sid, const char *provider, struct pod *pod,
-               struct call **ret_call)
+               enum renewer by, struct call **ret_call)
 {
     struct call *call;
-    int rc;
+    int err;
 
-    if (overs_has(&core->overs, call_sid, core->now_ms))
+    if (tombstones_has(&core->tombstones, call_sid, core->now_ms))
         return -EALREADY;
     if (pod->load >= pod->pool->spec.max_concurrent)
         return -EAGAIN;
-    rc = call_new(core, call_sid, "", provider, pod, pod->pool, core->now_ms,
-                  core->now_ms + core->settings.lease_ttl_ms, &call);
-    if (rc)
-        return rc;
+    err = call_new(core, call_sid, "", provider, pod, pod->pool, core->now_ms,
+                   core->now_ms + core->settings.lease_ttl_ms, &call);
+    if (err < 0)
+        return err;
+    assert(pod->load <= pod->pool->spec.max_concurrent);
     call->was_renewed = true;
+    call->renewed_at_ms = core->now_ms;
+    call->renewed_by = by;
     pod_place(core, pod);
     call_report(core, call);
     *ret_call = call;
@@ -256,12 +295,20 @@ void call_move(struct core *core, struct call *call, struct pod *to)
     struct pod *from = call->pod;
     struct pool *source = call->source;
 
-    /* As several records, which a store makes durable together: the first alone would lose the call. */
+    assert(to != from);
+    assert(from->load > 0);
+    assert(to->state == POD_AVAILABLE && to->load < to->pool->spec.max_concurrent);
+    /*
+     * As several records, which a store makes durable together: the first alone would lose the
+     * call.
+     */
     core_report(core, &(struct record){.type = RECORD_CALL_GONE, .call = {.call_sid = call->call_sid}});
     list_remove(&call->on_pod);
     from->load--;
+    assert_load(from);
     list_append(&to->calls, &call->on_pod);
     to->load++;
+    assert_load(to);
     pool_ref(to->pool);
     call->pod = to;
     call->source = to->pool;
@@ -274,6 +321,12 @@ void call_move(struct core *core, struct call *call, struct pod *to)
     (void)pod_settle(core, from);
 }
 
+/* Many calls have no merchant or no provider: an empty text is not copied. */
+static const char *copy_text(struct arena *arena, const char *text)
+{
+    return text[0] ? arena_strdup(arena, text) : "";
+}
+
 int call_info(const struct call *call, struct arena *arena, struct call_info *ret_info)
 {
     struct call_info info = {
@@ -281,8 +334,8 @@ int call_info(const struct call *call, struct arena *arena, struct call_info *re
         .pod = arena_strdup(arena, call->pod->name),
         .address = arena_strdup(arena, call->pod->address),
         .pool = arena_strdup(arena, call->source->label),
-        .merchant_id = arena_strdup(arena, call->merchant_id),
-        .provider = arena_strdup(arena, call->provider),
+        .merchant_id = copy_text(arena, call->merchant_id),
+        .provider = copy_text(arena, call->provider),
         .allocated_at_ms = call->allocated_at_ms,
         .expires_at_ms = call->lease.at,
         .pod_source = call->pod->source,
@@ -294,47 +347,17 @@ int call_info(const struct call *call, struct arena *arena, struct call_info *re
     return 0;
 }
 
-int name_array_init(struct name_array *array, struct arena *arena, size_t max)
+int call_add_ended(struct ended_array *array, struct arena *arena, const struct call *call, enum call_end why)
 {
-    *array = (struct name_array){0};
-    array->names = arena_alloc(arena, (max + 1) * sizeof(*array->names));
-    return array->names ? 0 : -ENOMEM;
-}
+    const struct ended_call ended = {
+        .call_sid = arena_strdup(arena, call->call_sid),
+        .pod = arena_strdup(arena, call->pod->name),
+        .pool = arena_strdup(arena, call->source->label),
+        .merchant_id = arena_strdup(arena, call->merchant_id),
+        .why = why,
+    };
 
-int name_array_add(struct name_array *array, struct arena *arena, const char *name)
-{
-    const char *copy = arena_strdup(arena, name);
-
-    if (!copy)
+    if (!ended.call_sid || !ended.pod || !ended.pool || !ended.merchant_id)
         return -ENOMEM;
-    array->names[array->count++] = copy;
-    return 0;
-}
-
-int ended_array_add(struct ended_array *array, struct arena *arena, const struct call *call,
-                    enum call_end why)
-{
-    struct ended_call *at;
-
-    /* Grows when the count reaches a power of two; what it leaves behind in the arena is as much again. */
-    if ((array->count & (array->count - 1)) == 0) {
-        size_t room = array->count ? array->count * 2 : 1;
-        struct ended_call *calls = arena_alloc(arena, room * sizeof(*calls));
-
-        if (!calls)
-            return -ENOMEM;
-        if (array->count)
-            memcpy(calls, array->calls, array->count * sizeof(*calls));
-        array->calls = calls;
-    }
-    at = &array->calls[array->count];
-    at->call_sid = arena_strdup(arena, call->call_sid);
-    at->pod = arena_strdup(arena, call->pod->name);
-    at->pool = arena_strdup(arena, call->source->label);
-    at->merchant_id = arena_strdup(arena, call->merchant_id);
-    at->why = why;
-    if (!at->call_sid || !at->pod || !at->pool || !at->merchant_id)
-        return -ENOMEM;
-    array->count++;
-    return 0;
+    return ended_array_add(array, arena, &ended);
 }

@@ -6,12 +6,16 @@
 
 #include "core/state.h"
 
-/* What the walk over all pods adds up to for one pool, to be compared with the pool's own counts. */
+/*
+ * What the walk over all pods adds up to for one pool, to be compared with the pool's own counts.
+ */
 struct pool_sum {
     const struct pool *pool;
     uint32_t pods;
     uint32_t by_state[POD_STATES];
     uint64_t calls;
+    uint64_t held_calls;
+    uint32_t leaving;
     uint64_t free;
     uint64_t refs;
 };
@@ -80,13 +84,15 @@ static bool check_place(const struct core *core, const struct pod *pod, char *er
     if (pod->state == POD_BUSY && pod->load == 0)
         return VIOLATION("pod %s is called busy without a call", pod->name);
     /* A pod that is held out must have a date on which a sweep looks at it again, or live calls, or
-     * Kubernetes. */
-    if ((pod->state == POD_DRAINING && !pod->is_terminating) ||
+     * Kubernetes, or somebody who undrains it. */
+    if ((pod->state == POD_DRAINING && !pod->is_terminating && pod->draining_until_ms != DRAIN_WITHOUT_END) ||
         (pod->state == POD_SUSPENDED && pod->is_ready) || pod_should_leave(core, pod)) {
         if (pod->due.place == 0)
             return VIOLATION("pod %s is lost: %s, and no sweep will look at it", pod->name,
                              pod_state_name(pod->state));
     }
+    if (pod->is_surplus && pod->draining_until_ms != DRAIN_WITHOUT_END)
+        return VIOLATION("pod %s is surplus but does not drain", pod->name);
     if (pod->due.place && core->pods_due.nodes[pod->due.place - 1] != &pod->due)
         return VIOLATION("pod %s has a wrong place in the heap", pod->name);
     return true;
@@ -104,6 +110,9 @@ static bool check_pool(const struct core *core, const struct pool *pool, char *e
         sum.pods++;
         sum.by_state[pod->state]++;
         sum.calls += pod->load;
+        if (pod->state == POD_DRAINING || pod->state == POD_SUSPENDED)
+            sum.held_calls += pod->load;
+        sum.leaving += pod->is_terminating || pod->is_surplus;
         if (pod->state == POD_AVAILABLE)
             sum.free += pool->spec.max_concurrent - pod->load;
     }
@@ -115,6 +124,10 @@ static bool check_pool(const struct core *core, const struct pool *pool, char *e
         return VIOLATION("pool %s counts %llu calls and %llu free, but has %llu and %llu", pool->label,
                          (unsigned long long)pool->call_count, (unsigned long long)pool->free_count,
                          (unsigned long long)sum.calls, (unsigned long long)sum.free);
+    if (sum.held_calls != pool->held_calls || sum.leaving != pool->leaving_count)
+        return VIOLATION("pool %s counts %llu held calls and %u leaving pods, but has %llu and %u",
+                         pool->label, (unsigned long long)pool->held_calls, pool->leaving_count,
+                         (unsigned long long)sum.held_calls, sum.leaving);
     if (sum.refs + sum.pods != pool->refs)
         return VIOLATION("pool %s counts %u references but has %llu", pool->label, pool->refs,
                          (unsigned long long)(sum.refs + sum.pods));
@@ -132,7 +145,9 @@ static bool check_heap(const struct heap *heap, const char *what, char *error, s
     return true;
 }
 
-/* Invariant 2 is in the shape of the data, one record per call_sid; here it is checked to be whole. */
+/*
+ * Invariant 2 is in the shape of the data, one record per call_sid; here it is checked to be whole.
+ */
 static bool check_calls(const struct core *core, char *error, size_t error_size)
 {
     size_t count = 0;
@@ -147,7 +162,7 @@ static bool check_calls(const struct core *core, char *error, size_t error_size)
             return VIOLATION("call %s is not where it should be", call->call_sid);
         if (pod_find(core, call->pod->name) != call->pod)
             return VIOLATION("call %s is on a pod that is not registered", call->call_sid);
-        if (call->was_renewed && map_get(&core->overs.by_call, call->call_sid, strlen(call->call_sid)))
+        if (call->was_renewed && map_get(&core->tombstones.by_call, call->call_sid, strlen(call->call_sid)))
             return VIOLATION("call %s is renewed although its end is recorded", call->call_sid);
         if (!list_holds(&call->pod->calls, &call->on_pod))
             return VIOLATION("call %s is not in the list of its pod", call->call_sid);
@@ -169,10 +184,11 @@ static bool check_configuration(const struct core *core, char *error, size_t err
     for (size_t i = 0; i < core->tiers->tier_count; i++) {
         const struct pool *pool = core->tier_pools[i];
 
-        if (!pool->is_configured || pool_find(core, core->tiers->tiers[i].name) != pool)
+        if (!pool->is_configured || pool->tier != i || pool_find(core, core->tiers->tiers[i].name) != pool)
             return VIOLATION("tier %s has no pool", core->tiers->tiers[i].name);
         if (pool->spec.target != core->tiers->tiers[i].target ||
             pool->spec.max_concurrent != core->tiers->tiers[i].max_concurrent ||
+            pool->spec.buffer != core->tiers->tiers[i].buffer ||
             pool->spec.is_reserved != core->tiers->tiers[i].is_reserved)
             return VIOLATION("pool %s has an old configuration", pool->label);
     }
@@ -181,6 +197,51 @@ static bool check_configuration(const struct core *core, char *error, size_t err
     if (configured != core->tiers->tier_count)
         return VIOLATION("%zu pools are configured but there are %zu tiers", configured,
                          core->tiers->tier_count);
+    return true;
+}
+
+/* The newest version of a configuration is the present one: here nobody writes it past the history. */
+static bool check_history(const struct core *core, const struct history *history, char *error,
+                          size_t error_size)
+{
+    const char *id = history->merchant_id;
+    const struct merchant *merchant = id[0] ? merchant_find(core, id) : NULL;
+    const char *present = !id[0] ? core->tiers->text : merchant ? merchant->text : "";
+    const struct version *newest = history_newest(history);
+    uint64_t before = 0;
+    size_t count = 0;
+
+    LIST_FOR_EACH (link, &history->versions) {
+        const struct version *version = LIST_ENTRY(link, struct version, in_history);
+
+        if (version->number <= before)
+            return VIOLATION("the versions of \"%s\" are out of order", id);
+        before = version->number;
+        count++;
+    }
+    if (count == 0 || count != history->count || count > HISTORY_MAX)
+        return VIOLATION("\"%s\" counts %zu versions and has %zu", id, history->count, count);
+    if (strcmp(newest->text, present) != 0)
+        return VIOLATION("the newest version of \"%s\" is not the present one", id);
+    if (list_is_empty(&history->in_removed) == !newest->text[0])
+        return VIOLATION("the history of \"%s\" is in the wrong list", id);
+    return true;
+}
+
+static bool check_histories(const struct core *core, char *error, size_t error_size)
+{
+    size_t removed = 0;
+
+    MAP_FOR_EACH (node, &core->histories.by_merchant) {
+        const struct history *history = CONTAINER_OF(node, struct history, node);
+
+        removed += !list_is_empty(&history->in_removed);
+        if (!check_history(core, history, error, error_size))
+            return false;
+    }
+    if (removed != core->histories.removed_count || removed > HISTORY_REMOVED_MAX)
+        return VIOLATION("%zu merchants are removed, %zu are counted", removed,
+                         core->histories.removed_count);
     return true;
 }
 
@@ -201,6 +262,7 @@ bool core_check(const struct core *core, char *error, size_t error_size)
             return false;
     }
     return check_calls(core, error, error_size) && check_configuration(core, error, error_size) &&
+           check_histories(core, error, error_size) &&
            check_heap(&core->leases, "leases", error, error_size) &&
            check_heap(&core->pods_due, "pods", error, error_size);
 }

@@ -1,52 +1,137 @@
 /*
- * command.c - the names of commands, and of the ways in which a call was ended on purpose.
+ * command.c - what core/command_table.h says of each command, as functions.
  */
 #include "core/command.h"
 
-const char *command_name(enum command_type type)
-{
-    static const char *const names[COMMAND_TYPES] = {
-        [COMMAND_ALLOCATE] = "allocate",
-        [COMMAND_UNDO] = "undo",
-        [COMMAND_RELEASE] = "release",
-        [COMMAND_HOLD] = "hold",
-        [COMMAND_LEAVE] = "leave",
-        [COMMAND_RENEW] = "renew",
-        [COMMAND_PRESENT] = "present",
-        [COMMAND_HEARTBEAT] = "heartbeat",
-        [COMMAND_DRAIN] = "drain",
-        [COMMAND_UNDRAIN] = "undrain",
-        [COMMAND_MOVE_CALL] = "move_call",
-        [COMMAND_POD_SEEN] = "pod_seen",
-        [COMMAND_POD_GONE] = "pod_gone",
-        [COMMAND_SYNC] = "sync",
-        [COMMAND_SWEEP] = "sweep",
-        [COMMAND_REBALANCE] = "rebalance",
-        [COMMAND_TIERS_SET] = "tiers_set",
-        [COMMAND_MERCHANT_SET] = "merchant_set",
-        [COMMAND_MERCHANT_REMOVE] = "merchant_remove",
-        [COMMAND_STATUS] = "status",
-        [COMMAND_PODS] = "pods",
-        [COMMAND_POD] = "pod",
-        [COMMAND_CALLS] = "calls",
-        [COMMAND_CALL] = "call",
-        [COMMAND_MERCHANTS] = "merchants",
-        [COMMAND_MERCHANT] = "merchant",
-        [COMMAND_TIERS] = "tiers",
-    };
+enum command_kind { LOOKS, CHANGES, URGENT };
+enum command_answer { PLAIN, SURE };
 
-    assert(type < COMMAND_TYPES);
-    return names[type];
+struct command_facts {
+    const char *name;
+    enum command_kind kind;
+    enum command_answer answer;
+    bool (*is_for_leader)(const struct command *command);
+    size_t ended_at; /* where the ended calls are in the result; 0: it ends none */
+};
+
+static bool leader_never(const struct command *command UNUSED)
+{
+    return false;
 }
 
-const char *call_over_name(enum call_over over)
+static bool leader_always(const struct command *command UNUSED)
 {
-    static const char *const names[CALL_OVERS] = {
-        [CALL_OVER_RELEASED] = "released",
-        [CALL_OVER_CLOSED] = "closed",
-        [CALL_OVER_TIMED_OUT] = "timed_out",
+    return true;
+}
+
+/* Pods register themselves through any router. All other sources of pods are the leader's. */
+static bool leader_pod_seen(const struct command *command)
+{
+    return command->pod_seen.pod.source != POD_SOURCE_API;
+}
+
+static bool leader_pod_gone(const struct command *command)
+{
+    return command->pod_gone.source != POD_SOURCE_API;
+}
+
+#define ENDED_AT_KEEPS(member) 0
+#define ENDED_AT_ENDS(member) offsetof(struct result, member.ended)
+
+#define FACTS(TYPE, lower, the_kind, leader, check, records, ends, events, the_answer)                       \
+    [COMMAND_##TYPE] = {                                                                                     \
+        .name = #lower,                                                                                      \
+        .kind = the_kind,                                                                                    \
+        .answer = the_answer,                                                                                \
+        .is_for_leader = leader_##leader,                                                                    \
+        .ended_at = ENDED_AT_##ends(lower),                                                                  \
+    },
+
+static const struct command_facts *command_facts(enum command_type type)
+{
+    static const struct command_facts facts[COMMAND_TYPES] = {COMMAND_TABLE(FACTS)};
+
+    assert(type < COMMAND_TYPES);
+    return &facts[type];
+}
+
+const char *command_name(enum command_type type)
+{
+    return command_facts(type)->name;
+}
+
+bool command_only_looks(enum command_type type)
+{
+    return command_facts(type)->kind == LOOKS;
+}
+
+bool command_is_urgent(enum command_type type)
+{
+    return command_facts(type)->kind == URGENT;
+}
+
+bool command_must_be_sure(enum command_type type)
+{
+    return command_facts(type)->answer == SURE;
+}
+
+bool command_is_for_leader(const struct command *command)
+{
+    return command_facts(command->type)->is_for_leader(command);
+}
+
+const struct ended_array *command_ended(enum command_type type, const struct result *result)
+{
+    size_t at = command_facts(type)->ended_at;
+
+    return at ? (const struct ended_array *)(const void *)((const char *)result + at) : NULL;
+}
+
+const char *renewer_name(enum renewer renewer)
+{
+    static const char *const names[RENEWERS] = {
+        [RENEWED_BY_NOBODY] = "",
+        [RENEWED_BY_CLIENT] = "client",
+        [RENEWED_BY_POD] = "pod",
+        [RENEWED_BY_GATEWAY] = "gateway",
     };
 
-    assert(over < CALL_OVERS);
-    return names[over];
+    assert(renewer < RENEWERS);
+    return names[renewer];
+}
+
+const char *call_state_name(enum call_state state)
+{
+    static const char *const names[CALL_STATES] = {
+        [CALL_IS_ANY] = "",
+        [CALL_IS_ALLOCATED] = "allocated",
+        [CALL_IS_ACTIVE] = "active",
+        [CALL_IS_CONNECTED] = "connected",
+        [CALL_IS_EXPIRED] = "expired",
+    };
+
+    assert(state < CALL_STATES);
+    return names[state];
+}
+
+void call_set_state(struct call_info *call, uint64_t now_ms)
+{
+    struct call_activity *activity = &call->activity;
+
+    activity->state = call->expires_at_ms <= now_ms ? CALL_IS_EXPIRED
+                      : activity->is_connected      ? CALL_IS_CONNECTED
+                      : activity->was_renewed       ? CALL_IS_ACTIVE
+                                                    : CALL_IS_ALLOCATED;
+}
+
+const char *finish_reason_name(enum finish_reason reason)
+{
+    static const char *const names[FINISH_REASONS] = {
+        [FINISH_RELEASED] = "released",
+        [FINISH_CLOSED] = "closed",
+        [FINISH_TIMED_OUT] = "timed_out",
+    };
+
+    assert(reason < FINISH_REASONS);
+    return names[reason];
 }

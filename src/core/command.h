@@ -1,13 +1,15 @@
 /*
- * command.h - the vocabulary of the domain: what can be asked of a store, and what it answers.
+ * command.h - the vocabulary of the domain: the commands of a store, and their results.
  *
- * A command borrows all its strings from the caller until the answer is there. A result's strings and arrays
- * live in the arena that was given with the command. Times are wall-clock milliseconds of the store's clock.
+ * A command borrows all its strings from the caller until it is answered. A result's strings
+ * and arrays live in the arena that was given with the command. Times are wall-clock milliseconds
+ * of the store's clock.
  */
 #ifndef CORE_COMMAND_H
 #define CORE_COMMAND_H
 
 #include "base/arena.h"
+#include "core/command_table.h"
 #include "core/merchant.h"
 #include "core/names.h"
 
@@ -22,65 +24,51 @@ enum {
     HEARTBEAT_MISSES = 2,         /* heartbeats in a row that must leave a call out before it is ended */
     HEARTBEAT_YOUNG_MS = 30000,   /* a call younger than this is not ended by heartbeats */
     CARRIER_MAX = 255,
-    CARRIER_TTL_MS = 30000,     /* as in scripts/redis/lib/calls.lua */
-    ATTEMPTS_MAX = 8,           /* remembered of one call, as in scripts/redis/lib/attempts.lua */
-    RESTART_SKEW_MS = 2000,     /* by how much clocks may differ: see started_at_ms; as in seen.lua */
-    ENDED_KEEP_MS = 600 * 1000, /* how long a recorded end is known, as in scripts/redis/lib/ended.lua */
+    /* The Redis scripts use these, too: the build reads them from here (scripts/redis/interface.txt). */
+    CARRIER_TTL_MS = 30000,              /* a process that was silent for this long counts as dead */
+    ATTEMPTS_MAX = 8,                    /* remembered of one call */
+    RESTART_SKEW_MS = 2000,              /* by how much clocks may differ: see started_at_ms */
+    ENDED_KEEP_MS = 600 * 1000,          /* how long a recorded end is known */
+    HISTORY_MAX = 20,                    /* versions that are kept of the tiers, and of each merchant */
+    HISTORY_TEXTS_MAX = 2 * 1024 * 1024, /* a history ends early then, but not with texts of PUTs */
+    HISTORY_REMOVED_MAX = 1000,          /* merchants that were removed and whose versions are kept */
 };
 
+/* As a duration or as the end of a drain: only undrain ends it. */
+#define DRAIN_WITHOUT_END UINT64_MAX
+
+/* COMMAND_ALLOCATE and the others: see core/command_table.h. */
 enum command_type {
-    /* change something */
-    COMMAND_ALLOCATE,
-    COMMAND_UNDO,
-    COMMAND_RELEASE,
-    COMMAND_HOLD,
-    COMMAND_LEAVE,
-    COMMAND_RENEW,
-    COMMAND_PRESENT,
-    COMMAND_HEARTBEAT,
-    COMMAND_DRAIN,
-    COMMAND_UNDRAIN,
-    COMMAND_MOVE_CALL,
-    COMMAND_POD_SEEN,
-    COMMAND_POD_GONE,
-    COMMAND_SYNC,
-    COMMAND_SWEEP,
-    COMMAND_REBALANCE,
-    COMMAND_TIERS_SET,
-    COMMAND_MERCHANT_SET,
-    COMMAND_MERCHANT_REMOVE,
-    /* only look */
-    COMMAND_STATUS,
-    COMMAND_PODS,
-    COMMAND_POD,
-    COMMAND_CALLS,
-    COMMAND_CALL,
-    COMMAND_MERCHANTS,
-    COMMAND_MERCHANT,
-    COMMAND_TIERS,
-    COMMAND_TYPES, /* how many there are */
+#define COMMAND_TYPE(TYPE, ...) COMMAND_##TYPE,
+    COMMAND_TABLE(COMMAND_TYPE)
+#undef COMMAND_TYPE
+        COMMAND_TYPES, /* how many there are */
 };
 
 /* For metrics and logs: "allocate", "pod_seen". */
 const char *command_name(enum command_type type);
 
-static inline bool command_only_looks(enum command_type type)
-{
-    return type >= COMMAND_STATUS;
-}
+/* It changes nothing. */
+bool command_only_looks(enum command_type type);
 
-/* How a call was ended on purpose. Such an end is recorded, and the call never comes back by itself. */
-enum call_over {
-    CALL_OVER_RELEASED,  /* somebody asked for it */
-    CALL_OVER_CLOSED,    /* the gateway saw its end, or its provider told it */
-    CALL_OVER_TIMED_OUT, /* it waited for too long */
-    CALL_OVERS,
+/* It is executed even on a full disk. */
+bool command_is_urgent(enum command_type type);
+
+/* A client relies on its success: a store with replicas answers when they have the change. */
+bool command_must_be_sure(enum command_type type);
+
+/* How a call was ended on purpose. The end is recorded: no sign of life brings the call back. */
+enum finish_reason {
+    FINISH_RELEASED,  /* a client released it */
+    FINISH_CLOSED,    /* the gateway or a webhook saw its end */
+    FINISH_TIMED_OUT, /* it waited for too long */
+    FINISH_REASONS,
 };
 
 /* "released", "closed", "timed_out". */
-const char *call_over_name(enum call_over over);
+const char *finish_reason_name(enum finish_reason reason);
 
-/* Who says that a pod exists. A sync removes only pods of its own source. */
+/* The origin of the data about a pod. A sync removes only pods of its own source. */
 enum pod_source {
     POD_SOURCE_API,
     POD_SOURCE_STATIC,
@@ -89,14 +77,39 @@ enum pod_source {
 
 enum pod_state {
     POD_AVAILABLE, /* in its pool, with room */
-    POD_BUSY,      /* carries as many calls as it may */
+    POD_BUSY,      /* has as many calls as it may have */
     POD_DRAINING,  /* gets no new call, keeps the ones it has */
-    POD_SUSPENDED, /* not ready but holding live calls, or held back until its first heartbeat */
+    POD_SUSPENDED, /* not ready but with live calls, or held back until its first heartbeat */
     POD_STATES,
 };
 
 const char *pod_state_name(enum pod_state state);
 const char *pod_source_name(enum pod_source source);
+
+/* Who has renewed a call. */
+enum renewer {
+    RENEWED_BY_NOBODY, /* never, or it is not known: an older version has renewed it */
+    RENEWED_BY_CLIENT, /* a request to renew it */
+    RENEWED_BY_POD,    /* a heartbeat of its pod */
+    RENEWED_BY_GATEWAY,
+    RENEWERS,
+};
+
+/* "", "client", "pod", "gateway". */
+const char *renewer_name(enum renewer renewer);
+
+/* The first that fits, from the last to the first. */
+enum call_state {
+    CALL_IS_ANY,       /* no state: for filters */
+    CALL_IS_ALLOCATED, /* it has a pod, and nobody has renewed it yet */
+    CALL_IS_ACTIVE,    /* somebody has renewed it */
+    CALL_IS_CONNECTED, /* a gateway has an open connection of it */
+    CALL_IS_EXPIRED,   /* its lease has ended: the next sweep ends it, unless it is renewed before */
+    CALL_STATES,
+};
+
+/* "", "allocated", "active", "connected", "expired". */
+const char *call_state_name(enum call_state state);
 
 /* One observation of a pod. */
 struct pod_seen {
@@ -106,8 +119,8 @@ struct pod_seen {
         *incarnation; /* NULL: not known. A pod that is registered keeps its own, a new one gets the time. */
     const char *tier; /* NULL: any. Else the pod joins this one and rebalancing leaves it there. */
     /*
-     * When this incarnation started, by the wall clock of its node; 0: not known, or it has not. A new
-     * incarnation ends the calls that the pod got before that: all of them if it is not known.
+     * When this incarnation started, by the wall clock of its node; 0: not known, or it has not. A
+     * new incarnation ends the calls that the pod got before that: all of them if it is not known.
      */
     uint64_t started_at_ms;
     enum pod_source source;
@@ -117,6 +130,15 @@ struct pod_seen {
                      */
     /* In a sync: the source knows that the pod exists, but not how it is. It stays as it is. */
     bool is_kept;
+};
+
+/* How a configuration is changed, and by whom. */
+struct change {
+    const char *by; /* the name of the key, for the history; NULL: not known, or none was asked for */
+    /* The text was stored before, and is read as leniently as stored ones are: to go back to a version. */
+    bool is_stored;
+    bool is_trial;       /* the answer is the same, but nothing is changed */
+    uint64_t if_version; /* else OUTCOME_CONFLICT: the present version; 0: any */
 };
 
 struct command {
@@ -131,9 +153,10 @@ struct command {
             uint64_t attempt;        /* names this request, for undo; 0: the store gives it a number */
         } allocate;
         /*
-         * An allocation was answered with an error although it may have been carried out, or its client has
-         * gone. Takes the attempt off the call, and ends the call if no other attempt is left and nobody has
-         * renewed it. Else the outcome is OUTCOME_CONFLICT, or OUTCOME_NOT_FOUND: there is no such attempt.
+         * Takes back an allocation that was answered with an error, or whose client has gone.
+         * Removes the attempt from the call. Ends the call if it has no other attempt and was never
+         * renewed; else the outcome is OUTCOME_CONFLICT. OUTCOME_NOT_FOUND: there is no such
+         * attempt.
          */
         struct {
             const char *call_sid;
@@ -141,55 +164,65 @@ struct command {
         } undo;
         struct {
             const char *call_sid;
-            /* A pod, or a pattern (see name_fits_pod). NULL: any. A call that is on another one by now is not
-             * found. */
+            /*
+             * A pod, or a pattern (see name_fits_pod). NULL: any. A call that is on another one by
+             * now is not found.
+             */
             const char *pod;
-            /* The provider whose webhook asks: another one's call is OUTCOME_FORBIDDEN. NULL: no webhook. */
+            /*
+             * The provider whose webhook asks: another one's call is OUTCOME_FORBIDDEN. NULL: no
+             * webhook.
+             */
             const char *provider;
-            enum call_over why;
+            enum finish_reason why;
         } release;
         /*
-         * A connection of the call is about to be opened. One step that says where the call is, renews it and
-         * makes the process its carrier, so that nobody releases it meanwhile.
+         * A connection of the call is about to be opened. In one step: finds the pod of the call,
+         * renews the call, and makes the process its carrier, so that no other process releases it.
          */
         struct {
             const char *call_sid;
             const char *carrier; /* see renew */
         } hold;
         /*
-         * A process does not carry the call any more: it is released, unless another one carries it or
-         * somebody has renewed it. Then the outcome is OUTCOME_CONFLICT.
+         * A process stops carrying the call. The call is released, unless another process carries
+         * it or it was renewed: then the outcome is OUTCOME_CONFLICT.
          */
         struct {
             const char *call_sid;
             const char *carrier;    /* see renew */
-            uint64_t expires_at_ms; /* when its lease ends, if nobody has renewed it; 0: release nothing */
+            uint64_t expires_at_ms; /* the end of its lease if it was not renewed; 0: release nothing */
         } leave;
         /*
-         * Proof of life: a call whose lease has run out is renewed like any other, as long as nobody has
-         * ended it.
+         * The calls are alive. A call whose lease has expired is renewed like any other, unless it
+         * has ended.
          */
         struct {
             const char *const *call_sids;
             size_t count;
             /*
-             * The process that carries these calls' connections: 1 to CARRIER_MAX letters, digits and . _ -;
-             * NULL: none. One that has said nothing, not even that it is present, for CARRIER_TTL_MS is taken
-             * for dead.
+             * The process that carries these calls' connections: 1 to CARRIER_MAX letters, digits
+             * and . _ -; NULL: none. A process that sends no command with its name for
+             * CARRIER_TTL_MS counts as dead.
              */
             const char *carrier;
             /*
-             * With a carrier: the pod that each call is connected to. A call that the store has lost is
-             * adopted there, if there is room. NULL: lost calls are unknown.
+             * With a carrier: the pod that each call is connected to. A call that the store has
+             * lost is adopted there, if there is room. NULL: lost calls are unknown.
              */
             const char *const *pods;
-            /* With pods: whose calls they are, as for allocate; "": not known. A store that has lost it
-             * learns it again. */
+            /*
+             * With pods: the provider of each call, as for allocate; "": not known. Restores a
+             * provider that the store has lost.
+             */
             const char *const *providers;
-            /* Without a carrier: calls on pods that do not fit this pattern are conflicts. NULL: none are. */
+            /*
+             * Without a carrier: calls on pods that do not fit this pattern are conflicts. NULL:
+             * none are.
+             */
             const char *pattern;
         } renew;
-        /* A process says that it is alive, or, as its last word, that it carries nothing any more. */
+        /* A process is alive, or, as its last command, stops. */
         struct {
             const char *carrier; /* see renew; not NULL */
             bool is_leaving;
@@ -201,16 +234,19 @@ struct command {
         } heartbeat;
         struct {
             const char *pod;
-            uint64_t ttl_ms; /* 0: the default, DRAINING_TTL */
+            uint64_t ttl_ms; /* 0: the default, DRAINING_TTL; or DRAIN_WITHOUT_END */
         } drain;
         struct {
             const char *pod;
         } undrain;
-        /* The pod of a live call cannot be reached: it is put aside, and the call goes to another one. */
+        /*
+         * The pod of a live call cannot be reached: drains the pod, and moves the call to another
+         * pod.
+         */
         struct {
             const char *call_sid;
-            const char *from_pod; /* a call that is on another one already stays there */
-            uint64_t aside_ms;    /* how long from_pod is drained at least; 0: the default, DRAINING_TTL */
+            const char *from_pod; /* a call on another pod stays there */
+            uint64_t aside_ms;    /* from_pod is drained for so long at least; 0: DRAINING_TTL */
             const char *prefer;   /* as for allocate */
         } move;
         struct {
@@ -222,8 +258,8 @@ struct command {
             const char *pod;
             enum pod_source source;
             /*
-             * Its source does not show it any more, which does not yet mean that it is gone. Without a call
-             * it leaves; with one it drains, and the result says that it has stayed.
+             * Its source no longer shows the pod, but the pod may still exist. A pod without calls
+             * leaves. A pod with calls stays and drains; see has_stayed in the result.
              */
             bool is_absent;
         } pod_gone;
@@ -231,8 +267,11 @@ struct command {
             enum pod_source source;
             const struct pod_seen *pods;
             size_t count;
-            bool spares_calls; /* pods of this source that are not among them are absent, not gone */
-            /* The first of a leader: whatever another program has left in the store is taken over. */
+            bool spares_calls; /* other pods of this source are absent, not gone */
+            /*
+             * The first sync of a leader: takes over the data that another program left in the
+             * store.
+             */
             bool imports;
         } sync;
         struct {
@@ -241,16 +280,39 @@ struct command {
         struct {
             size_t limit; /* 0: STEP_LIMIT */
         } rebalance;
+        /*
+         * Drains the pods of StatefulSets whose ordinals are not wanted (core/autoscale.h), and takes
+         * such drains back when they are. Drains of others stay as they are.
+         */
+        struct {
+            bool by_set;  /* the pods are a StatefulSet's; false: all such drains are taken back */
+            size_t limit; /* 0: STEP_LIMIT */
+        } scale;
+        struct {
+            bool with_sets; /* it also says what AUTOSCALE_KIND=statefulset needs: looks at every pod */
+        } status;
         struct {
             const char *text;
+            struct change change;
+            bool is_seed; /* the text is TIER_CONFIG: see tier_config_parse_seed */
         } tiers_set;
         struct {
             const char *merchant_id;
             const char *text;
+            struct change change;
         } merchant_set;
         struct {
             const char *merchant_id;
-        } merchant; /* also merchant_remove */
+        } merchant;
+        struct {
+            const char *merchant_id;
+            struct change change;
+        } merchant_remove;
+        /* The versions of a configuration. OUTCOME_NOT_FOUND: there is none and never was, as far as is
+         * known. */
+        struct {
+            const char *merchant_id; /* NULL: of the tiers */
+        } history;
         struct {
             const char *tier;   /* NULL: all */
             int state;          /* enum pod_state, or -1: all */
@@ -261,6 +323,10 @@ struct command {
             const char *name;
         } pod;
         struct {
+            const char *pod;         /* NULL: all */
+            const char *merchant_id; /* NULL: all */
+            enum call_state state;   /* CALL_IS_ANY: all */
+            uint64_t older_than_ms;  /* allocated at least so long ago */
             size_t limit;
             const char *cursor;
         } calls;
@@ -274,8 +340,11 @@ struct command {
     };
 };
 
-/* What is wrong with the names in the command, as a sentence for OUTCOME_INVALID; NULL if nothing is. */
-const char *command_fault(const struct command *command, const struct tier_config *tiers);
+/* Only the leader may send it. */
+bool command_is_for_leader(const struct command *command);
+
+/* The first invalid argument, as a sentence for OUTCOME_INVALID; NULL: all are valid. */
+const char *command_validate(const struct command *command, const struct tier_config *tiers);
 
 enum outcome {
     OUTCOME_OK,
@@ -283,7 +352,7 @@ enum outcome {
     OUTCOME_NO_PODS,   /* allocate, move_call: the refusal in the result says why */
     OUTCOME_INVALID,   /* result.error says what is wrong; nothing was changed */
     OUTCOME_CONFLICT,  /* result.error says with what; nothing was changed */
-    OUTCOME_FORBIDDEN, /* the call is another provider's, or the API's; nothing was changed, or is shown */
+    OUTCOME_FORBIDDEN, /* the call belongs to another provider; nothing was changed or shown */
 };
 
 enum { OUTCOMES = OUTCOME_FORBIDDEN + 1 }; /* how many there are */
@@ -291,7 +360,7 @@ enum { OUTCOMES = OUTCOME_FORBIDDEN + 1 }; /* how many there are */
 /* Why a call ended without being released. */
 enum call_end {
     CALL_END_EXPIRED,     /* nobody renewed its lease */
-    CALL_END_POD_GONE,    /* its pod was deleted, or stopped heartbeating */
+    CALL_END_POD_GONE,    /* its pod was deleted, or its heartbeats stopped */
     CALL_END_RESTARTED,   /* its pod has a new incarnation */
     CALL_END_UNMENTIONED, /* its pod's heartbeats left it out */
 };
@@ -310,7 +379,7 @@ struct ended_call {
 typedef void (*call_ended_fn)(void *arg, const struct ended_call *call);
 
 /* Borrows the name for the duration of the call. */
-typedef void (*call_over_fn)(void *arg, const char *call_sid);
+typedef void (*call_finished_fn)(void *arg, const char *call_sid);
 
 struct name_array {
     const char **names;
@@ -322,6 +391,16 @@ struct ended_array {
     size_t count;
 };
 
+/* What is happening to a call. */
+struct call_activity {
+    enum call_state state;
+    bool was_renewed;
+    uint64_t renewed_at_ms;  /* the last time; 0: see RENEWED_BY_NOBODY */
+    enum renewer renewed_by; /* the last time */
+    bool is_connected;       /* one of the carriers has had an open connection */
+    struct name_array carriers;
+};
+
 struct call_info {
     const char *call_sid;
     const char *pod;
@@ -331,8 +410,12 @@ struct call_info {
     const char *provider; /* whose call it is: see allocate */
     uint64_t allocated_at_ms;
     uint64_t expires_at_ms;
-    enum pod_source pod_source; /* who named the address; POD_SOURCE_API if that is not known */
+    enum pod_source pod_source;    /* who named the address; POD_SOURCE_API if that is not known */
+    struct call_activity activity; /* only in the results of call and calls */
 };
+
+/* Sets the state of a call whose other members are known. */
+void call_set_state(struct call_info *call, uint64_t now_ms);
 
 struct pod_info {
     const char *name;
@@ -342,13 +425,17 @@ struct pod_info {
     enum pod_source source;
     enum pod_state state;
     bool is_draining;
+    bool is_surplus; /* it drains because autoscaling wants fewer pods: see scale */
+    bool is_terminating;
     bool is_ready;
-    bool is_heartbeating;    /* spoke within HEARTBEAT_TTL */
-    const char *newest_call; /* "" if it carries none */
+    bool is_heartbeating;       /* it sent a heartbeat within HEARTBEAT_TTL, or has just registered */
+    uint64_t draining_until_ms; /* 0: it does not drain. A terminating pod drains without an end. */
+    uint64_t last_heartbeat_ms; /* 0: none, as far as the store knows */
+    const char *newest_call;    /* "" if it carries none */
     struct name_array calls;
 };
 
-/* What stood in the way of one pool of the chain. */
+/* Why one pool of the chain had no pod for the call. */
 struct refusal_step {
     char pool[POOL_LABEL_MAX + 1];
     bool is_configured;
@@ -362,6 +449,23 @@ struct refusal {
     size_t count;
 };
 
+/* What a tier says about its number of pods, with defaults: see core/autoscale.h. */
+struct tier_scaling {
+    uint32_t buffer; /* calls for which there is always room */
+    uint32_t min_pods;
+    uint32_t max_pods; /* UINT32_MAX: no limit */
+};
+
+/* The pods of one StatefulSet in one tier. A set is what the names of its pods have before their ordinal. */
+struct set_status {
+    const char *name; /* "": pods whose names have no ordinal */
+    const char *tier;
+    uint32_t pods;
+    /* One more than the highest ordinal with a live call; terminating pods do not count. 0: none has a call.
+     */
+    uint32_t floor;
+};
+
 struct tier_status {
     const char *name;
     bool is_shared;
@@ -371,8 +475,21 @@ struct tier_status {
     uint32_t assigned;
     uint32_t by_state[POD_STATES];
     uint64_t calls;
-    uint64_t capacity; /* calls that its pods could carry if all were available */
-    uint64_t free;     /* calls that its available pods could take now */
+    /* For autoscaling. */
+    struct tier_scaling scaling;
+    uint64_t held_calls; /* on pods that drain or are suspended */
+    uint32_t leaving;    /* of the pods that drain: Kubernetes removes them, or they are surplus */
+    uint64_t waiting;    /* calls that wait, and whose chain begins here: none can wait yet */
+    uint64_t capacity;   /* calls that its pods could carry if all were available */
+    uint64_t free;       /* calls that its available pods could take now */
+};
+
+/* One version of a configuration: see core/history.h. */
+struct version_info {
+    uint64_t number;
+    uint64_t at_ms;   /* when it was set; 0: not known */
+    const char *by;   /* the name of the key that set it; "": not known, or none was asked for */
+    const char *text; /* "": it was removed */
 };
 
 struct result {
@@ -387,8 +504,9 @@ struct result {
             const struct refusal *refusal; /* OUTCOME_NO_PODS */
         } allocate;
         struct {
-            struct call_info call;   /* without expires_at_ms: it has ended */
-            const char *released_to; /* the pool the pod belongs to now; "" when the pod left with the call */
+            struct call_info call; /* without expires_at_ms: it has ended */
+            const char
+                *released_to; /* the pool that has the pod again; "": it left with the call, or drains */
             bool was_draining;
             bool is_carried; /* leave, OUTCOME_CONFLICT: by another process */
         } release;           /* also leave and undo */
@@ -408,7 +526,7 @@ struct result {
             struct name_array renewed;
             struct name_array adopted; /* with pods: the store had lost them */
             struct name_array unknown;
-            struct name_array over;      /* their end is recorded */
+            struct name_array finished;  /* their end is recorded */
             struct name_array conflicts; /* another call has the slot, or the call is on another pod */
             uint64_t expires_at_ms;
         } renew;
@@ -418,13 +536,13 @@ struct result {
         struct {
             struct name_array renewed;
             struct name_array adopted;
-            struct ended_array ended; /* the pod has left them out */
-            struct name_array over;   /* the pod lists them, but their end is recorded */
+            struct ended_array ended;   /* the pod has left them out */
+            struct name_array finished; /* the pod lists them, but their end is recorded */
             struct name_array conflicts;
         } heartbeat;
         struct {
-            bool has_active_call;
-            uint64_t until_ms;
+            uint64_t calls_left;
+            uint64_t until_ms; /* or DRAIN_WITHOUT_END */
         } drain;
         struct {
             const char *tier; /* "" if the pod was not registered because it is not ready */
@@ -448,7 +566,10 @@ struct result {
             size_t recovered;       /* pods brought back after a drain or a hold */
             struct name_array gone; /* pods that stopped heartbeating or left */
             bool more;              /* there is more to do than `limit`: call again */
-            /* Some pods are not where they belong, and that is certain only a little later; 0: none is. */
+            /*
+             * Some pods are not where they belong, and that is certain only a little later; 0: none
+             * is.
+             */
             uint64_t look_again_ms;
         } sweep;
         struct {
@@ -456,8 +577,16 @@ struct result {
             bool more;
         } rebalance;
         struct {
+            struct name_array drained;
+            struct name_array undrained;
+            bool more;
+        } scale;
+        struct {
             struct tier_status *tiers;
             size_t tier_count;
+            /* With with_sets: by name and tier. Else NULL. */
+            struct set_status *sets;
+            size_t set_count;
             uint64_t active_calls;
             uint64_t pods;
         } status;
@@ -471,8 +600,8 @@ struct result {
         struct {
             struct call_info *calls;
             size_t count;
-            uint64_t total;
-            const char *next_cursor; /* "" at the end */
+            uint64_t total;          /* all calls, whatever the filters */
+            const char *next_cursor; /* "" at the end; a page with filters may be short, and not the last */
         } calls;
         struct {
             struct call_info call;         /* OUTCOME_OK */
@@ -487,7 +616,22 @@ struct result {
         struct {
             const char *text;
         } merchant, tiers;
+        struct {
+            struct version_info *versions; /* newest first */
+            size_t count;
+        } history;
+        /* A trial: what they would be. */
+        struct {
+            const char *old_text;       /* "": there was none */
+            const char *new_text;       /* "": there is none now */
+            uint64_t version;           /* of new_text */
+            bool is_changed;            /* the texts differ */
+            struct name_array warnings; /* sentences for the operator */
+        } change;                       /* tiers_set, merchant_set, merchant_remove */
     };
 };
+
+/* The calls that a successful result names as ended; NULL: a command of this type ends none. */
+const struct ended_array *command_ended(enum command_type type, const struct result *result);
 
 #endif

@@ -1,8 +1,8 @@
 /*
  * core.h - the domain: which pod serves which call.
  *
- * A deterministic state machine: (state, command, now) -> result. Does no I/O, asks no clock, never blocks,
- * does not log. Whoever owns a core uses it from one thread at a time.
+ * A deterministic state machine: (state, command, now) -> result. Does no I/O, asks no clock, never
+ * blocks, does not log. A core is used by one thread at a time.
  */
 #ifndef CORE_CORE_H
 #define CORE_CORE_H
@@ -28,26 +28,29 @@ struct core *core_free(struct core *core);
 void core_freep(struct core **core);
 
 /*
- * Every call that ends without being released is told to `fn`, which borrows it and must not use the core.
- * The answers name some of them as well; this is for the log and the metrics, which want them all.
+ * `fn` gets every call that ends without being released. It borrows the call, and must not use the
+ * core. Results name only some of these calls; the log and the metrics need all.
  */
 void core_on_ended(struct core *core, call_ended_fn fn, void *arg);
 
 /*
- * A call that this process carries was ended on purpose, by somebody else: its connections have nothing to
- * stand for any more. `fn` borrows the name and must not use the core.
+ * `fn` gets every call that this process carries and that was ended on purpose: its connections
+ * must be closed. It borrows the name, and must not use the core.
  */
-void core_on_over(struct core *core, call_over_fn fn, void *arg);
+void core_on_finished(struct core *core, call_finished_fn fn, void *arg);
 
-/* Every effect of later commands is reported to `fn`, in order, before core_execute returns. NULL: to nobody.
+/*
+ * `fn` gets every effect of later commands, in order, before core_execute returns. NULL: no
+ * function.
  */
 void core_on_record(struct core *core, record_fn fn, void *arg);
 
 /*
- * Carries out one command. `now_ms` must not go back; a smaller value counts as the latest one seen.
+ * Executes one command. The clock does not go back: a smaller `now_ms` counts as the largest so
+ * far.
  *
- * 0: *ret_result is filled; what is wrong with the request is in its outcome. -ENOMEM: nothing is promised
- * about the answer, but every invariant still holds and what was done was reported.
+ * 0: *ret_result is filled; an error of the request is its outcome. -ENOMEM: *ret_result is
+ * undefined, but every invariant holds, and every change was reported.
  */
 int core_execute(struct core *core, const struct command *command, uint64_t now_ms, struct arena *arena,
                  struct result *ret_result) MUST_CHECK;
@@ -55,26 +58,28 @@ int core_execute(struct core *core, const struct command *command, uint64_t now_
 /*
  * Applies a record from a log or a snapshot. Reports nothing.
  *
- * 0; -ENOMEM; -EBADMSG: it contradicts the state, as no log of ours can (a call on an unknown pod, a bad
- * name, tiers that do not parse): the log is damaged or not ours.
+ * 0; -ENOMEM; -EBADMSG: it contradicts the state, as no log of ours can (a call on an unknown pod,
+ * a bad name, tiers that do not parse): the log is damaged or not ours.
  */
 int core_apply(struct core *core, const struct record *record) MUST_CHECK;
 
-/* To be called once after the last core_apply; includes core_listens_again. */
+/* To be called once after the last core_apply; includes core_after_outage. */
 void core_loaded(struct core *core, uint64_t now_ms);
 
 /*
- * Nobody could be heard for a while: the process was stopped, or the disk was full. Who was silent meanwhile
- * is not to blame: the calls that are there have at least LEASE_TTL from `now_ms` on, and the pods that must
- * speak HEARTBEAT_TTL.
+ * For a while no sign of life could arrive: the process was stopped, or the disk was full. Every
+ * call gets a lease of at least LEASE_TTL from `now_ms` on, and every pod that must send heartbeats
+ * gets HEARTBEAT_TTL.
  */
-void core_listens_again(struct core *core, uint64_t now_ms);
+void core_after_outage(struct core *core, uint64_t now_ms);
 
-/* Reports the whole state as records to `fn`: a snapshot. Apply them in this order to a new core. */
+/*
+ * Reports the whole state as records to `fn`: a snapshot. Apply them in this order to a new core.
+ */
 void core_dump(const struct core *core, record_fn fn, void *arg);
 
 /*
- * Verifies every invariant of SPEC section 2 by looking at everything. For tests.
+ * Verifies every invariant of the state on the whole state. For tests.
  *
  * True, or false with the first violation described in `error`.
  */

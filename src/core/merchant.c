@@ -5,7 +5,7 @@
 
 #include <stdio.h>
 
-#include "base/json.h"
+#include "core/members.h"
 
 static int parse_fallback(struct arena *arena, const cJSON *array, struct merchant_config *config,
                           char *error, size_t error_size)
@@ -43,54 +43,102 @@ static bool is_there_twice(const cJSON *object, const char *name)
     return count > 1;
 }
 
-int merchant_config_parse(struct arena *arena, const char *text, size_t len,
-                          struct merchant_config *ret_config, char *error, size_t error_size)
+/* `item` NULL, null and "": not given. The first implementation wrote "" for what was not set. */
+static int parse_name(const cJSON *item, bool (*is_name)(const char *name, size_t len), const char *wrong,
+                      const char **ret_name, char *error, size_t error_size)
+{
+    const char *name = cJSON_GetStringValue(item);
+
+    if (item && !cJSON_IsNull(item) && (!name || (name[0] && !is_name(name, strlen(name))))) {
+        snprintf(error, error_size, "%s", wrong);
+        return -EINVAL;
+    }
+    *ret_name = name && name[0] ? name : NULL;
+    return 0;
+}
+
+static int parse_object(struct arena *arena, const cJSON *root, struct merchant_config *ret_config,
+                        char *error, size_t error_size)
 {
     struct merchant_config config = {0};
-    const cJSON *root, *item;
-    int rc;
+    const cJSON *fallback = cJSON_GetObjectItemCaseSensitive(root, "fallback");
+    int err;
 
+    if (is_there_twice(root, "tier") || is_there_twice(root, "pool") || is_there_twice(root, "fallback")) {
+        snprintf(error, error_size, "a member is there twice");
+        return -EINVAL;
+    }
+    err =
+        parse_name(cJSON_GetObjectItemCaseSensitive(root, "tier"), name_is_pool_or_id,
+                   "tier must be the name of a tier or of a merchant pool", &config.tier, error, error_size);
+    if (err == 0)
+        err = parse_name(cJSON_GetObjectItemCaseSensitive(root, "pool"), name_is_merchant_id,
+                         "pool must be a merchant id", &config.pool, error, error_size);
+    if (err == 0 && fallback && !cJSON_IsNull(fallback))
+        err = parse_fallback(arena, fallback, &config, error, error_size);
+    if (err == 0)
+        *ret_config = config;
+    return err;
+}
+
+static int parse_text(struct arena *arena, const char *text, size_t len, const cJSON **ret_root, char *error,
+                      size_t error_size)
+{
     if (len > MERCHANT_CONFIG_TEXT_MAX) {
         snprintf(error, error_size, "a merchant's configuration has at most %d bytes",
                  MERCHANT_CONFIG_TEXT_MAX);
         return -EINVAL;
     }
-    root = json_parse(arena, (struct slice){text, len});
-    if (!cJSON_IsObject(root)) {
+    *ret_root = json_parse(arena, (struct slice){text, len});
+    if (cJSON_IsObject(*ret_root))
+        return 0;
+    if (!*ret_root)
+        members_bad_json((struct slice){text, len}, error, error_size);
+    else
         snprintf(error, error_size, "a merchant's configuration must be a JSON object");
-        return -EINVAL;
-    }
-    if (is_there_twice(root, "tier") || is_there_twice(root, "pool") || is_there_twice(root, "fallback")) {
-        snprintf(error, error_size, "a member is there twice");
-        return -EINVAL;
-    }
-    item = cJSON_GetObjectItemCaseSensitive(root, "tier");
-    config.tier = cJSON_GetStringValue(item);
-    if (item && !cJSON_IsNull(item) &&
-        (!config.tier || (config.tier[0] && !name_is_pool_or_id(config.tier, strlen(config.tier))))) {
-        snprintf(error, error_size, "tier must be the name of a tier or of a merchant pool");
-        return -EINVAL;
-    }
-    item = cJSON_GetObjectItemCaseSensitive(root, "pool");
-    config.pool = cJSON_GetStringValue(item);
-    if (item && !cJSON_IsNull(item) &&
-        (!config.pool || (config.pool[0] && !name_is_merchant_id(config.pool, strlen(config.pool))))) {
-        snprintf(error, error_size, "pool must be a merchant id");
-        return -EINVAL;
-    }
-    item = cJSON_GetObjectItemCaseSensitive(root, "fallback");
-    if (item && !cJSON_IsNull(item)) {
-        rc = parse_fallback(arena, item, &config, error, error_size);
-        if (rc)
-            return rc;
-    }
-    /* The first implementation wrote "" for what was not set. */
-    if (config.tier && !config.tier[0])
-        config.tier = NULL;
-    if (config.pool && !config.pool[0])
-        config.pool = NULL;
-    *ret_config = config;
-    return 0;
+    return -EINVAL;
+}
+
+int merchant_config_parse(struct arena *arena, const char *text, size_t len,
+                          struct merchant_config *ret_config, char *error, size_t error_size)
+{
+    const cJSON *root = NULL;
+    int err = parse_text(arena, text, len, &root, error, error_size);
+
+    return err < 0 ? err : parse_object(arena, root, ret_config, error, error_size);
+}
+
+/* Members of waiting: checked and stored, not used yet. */
+static int check_number(const cJSON *root, const char *name, int max, char *error, size_t error_size)
+{
+    const cJSON *item = cJSON_GetObjectItemCaseSensitive(root, name);
+
+    if (!item || cJSON_IsNull(item) ||
+        (cJSON_IsNumber(item) && item->valuedouble >= 0 && item->valuedouble <= max &&
+         item->valuedouble == (double)(int)item->valuedouble))
+        return 0;
+    snprintf(error, error_size, "%s must be a whole number from 0 to %d", name, max);
+    return -EINVAL;
+}
+
+int merchant_config_check(struct arena *arena, const char *text, size_t len,
+                          struct merchant_config *ret_config, char *error, size_t error_size)
+{
+    static const char *const names[] = {"tier",     "pool",         "fallback",
+                                        "priority", "hold_seconds", "max_waiting"};
+    const struct members_known known = {names, ARRAY_LEN(names), "in the merchant's configuration"};
+    const cJSON *root = NULL;
+    int err = parse_text(arena, text, len, &root, error, error_size);
+
+    if (err == 0 && !members_check(root, &known, error, error_size))
+        err = -EINVAL;
+    if (err == 0)
+        err = check_number(root, "priority", MERCHANT_PRIORITY_MAX, error, error_size);
+    if (err == 0)
+        err = check_number(root, "hold_seconds", MERCHANT_HOLD_SECONDS_MAX, error, error_size);
+    if (err == 0)
+        err = check_number(root, "max_waiting", MERCHANT_WAITING_MAX, error, error_size);
+    return err < 0 ? err : parse_object(arena, root, ret_config, error, error_size);
 }
 
 static void chain_add(struct chain *chain, const struct tier *tier)
@@ -103,7 +151,10 @@ static void chain_add(struct chain *chain, const struct tier *tier)
         chain->steps[chain->len++] = tier;
 }
 
-/* Adds the default chain from position `from` on; a reserved tier is only for merchants that name it. */
+/*
+ * Adds the default chain from position `from` on; a reserved tier is only for merchants that name
+ * it.
+ */
 static void chain_add_default(struct chain *chain, const struct tier_config *tiers, size_t from)
 {
     for (size_t i = from; i < tiers->chain_len; i++) {
@@ -132,7 +183,7 @@ static void chain_add_pool(struct chain *chain, const struct tier_config *tiers,
     char name[POOL_LABEL_MAX + 1];
     const struct tier *tier;
 
-    snprintf(name, sizeof(name), MERCHANT_POOL_PREFIX "%s", pool);
+    merchant_pool_name(slice_of(pool), name);
     tier = tier_config_find(tiers, name);
     if (tier)
         chain_add(chain, tier);

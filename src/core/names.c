@@ -1,6 +1,6 @@
 /*
  * names.c - validates names: calls, merchants, tiers, pools, pods, providers, addresses,
- * incarnations.
+ * incarnations; and writes the names and labels of pools.
  */
 #include "core/names.h"
 
@@ -42,27 +42,53 @@ bool name_is_tier(const char *text, size_t len)
     return all_of_class(text, len, TIER_NAME_MAX, CLASS_TIER);
 }
 
+bool name_is_merchant_pool(const char *text, size_t len)
+{
+    size_t prefix = strlen(MERCHANT_POOL_PREFIX);
+
+    return len >= prefix && memcmp(text, MERCHANT_POOL_PREFIX, prefix) == 0;
+}
+
 bool name_is_pool(const char *text, size_t len)
 {
     size_t prefix = strlen(MERCHANT_POOL_PREFIX);
 
-    if (len >= prefix && memcmp(text, MERCHANT_POOL_PREFIX, prefix) == 0)
+    if (name_is_merchant_pool(text, len))
         return name_is_merchant_id(text + prefix, len - prefix);
     return name_is_tier(text, len);
 }
 
 bool name_is_pool_or_id(const char *text, size_t len)
 {
-    size_t prefix = strlen(MERCHANT_POOL_PREFIX);
+    /* Every name of a tier is a merchant id, too. */
+    return name_is_merchant_pool(text, len) ? name_is_pool(text, len) : name_is_merchant_id(text, len);
+}
 
-    if (len >= prefix && memcmp(text, MERCHANT_POOL_PREFIX, prefix) == 0)
-        return name_is_merchant_id(text + prefix, len - prefix);
-    return name_is_merchant_id(text, len); /* every name of a tier is one, too */
+static void write_label(const char *prefix, struct slice name, char ret_label[POOL_LABEL_MAX + 1])
+{
+    size_t prefix_len = strlen(prefix);
+    size_t len = (size_t)min_u64(name.len, POOL_LABEL_MAX - prefix_len);
+
+    memcpy(ret_label, prefix, prefix_len);
+    memcpy(ret_label + prefix_len, name.data, len);
+    ret_label[prefix_len + len] = '\0';
+}
+
+void merchant_pool_name(struct slice merchant_id, char ret_name[POOL_LABEL_MAX + 1])
+{
+    write_label(MERCHANT_POOL_PREFIX, merchant_id, ret_name);
+}
+
+void pool_label(struct slice name, char ret_label[POOL_LABEL_MAX + 1])
+{
+    write_label(name_is_merchant_pool(name.data, name.len) ? "" : POOL_LABEL_PREFIX, name, ret_label);
 }
 
 const char *name_of_pool_label(const char *label)
 {
-    return strncmp(label, "pool:", 5) == 0 ? label + 5 : label;
+    size_t prefix = strlen(POOL_LABEL_PREFIX);
+
+    return strncmp(label, POOL_LABEL_PREFIX, prefix) == 0 ? label + prefix : label;
 }
 
 bool name_is_provider(const char *text, size_t len)

@@ -14,11 +14,15 @@ enum {
     PROVIDER_MAX = 32,
     ADDRESS_MAX = 255,
     INCARNATION_MAX = 127,
-    POOL_LABEL_MAX = 9 + MERCHANT_ID_MAX, /* "merchant:" + id; "pool:" + tier is shorter */
+    POOL_LABEL_MAX = 9 + MERCHANT_ID_MAX, /* "merchant:" and an id; "pool:" and a tier is shorter */
 };
 
-/* What a source pool of a merchant begins with, also as a key of the tier configuration. */
+/*
+ * A pool is named as in the tier configuration: "gold", or "merchant:9shines" for a merchant's own.
+ * Calls and refusals show it with a label: "pool:gold", or again "merchant:9shines".
+ */
 #define MERCHANT_POOL_PREFIX "merchant:"
+#define POOL_LABEL_PREFIX "pool:"
 
 /* 1 to 128 characters of A-Z a-z 0-9 . _ : @ + = - */
 bool name_is_call_sid(const char *text, size_t len);
@@ -26,7 +30,8 @@ bool name_is_merchant_id(const char *text, size_t len);
 
 /*
  * A DNS label: lower-case letters, digits and inner hyphens, 1 to 63. But not "metadata" or
- * "calls": what is stored of such a pod in Redis would be where other things are (pod:metadata, pod:calls:…).
+ * "calls": what is stored of such a pod in Redis would be where other things are (pod:metadata,
+ * pod:calls:…).
  */
 #define POD_NAME_RULE                                                                                        \
     "must be a DNS label: lower-case letters, digits and inner hyphens, at most 63 characters; and not "     \
@@ -49,7 +54,16 @@ bool name_is_pool(const char *text, size_t len);
 /* How a merchant's configuration may call a pool: the same, or the merchant id alone. */
 bool name_is_pool_or_id(const char *text, size_t len);
 
-/* The name of a pool from its label: "pool:gold" is gold, "merchant:9shines" is itself. */
+/* Does the name begin with "merchant:"? */
+bool name_is_merchant_pool(const char *text, size_t len);
+
+/* The name of the pool of a merchant. Longer ids than MERCHANT_ID_MAX are cut. */
+void merchant_pool_name(struct slice merchant_id, char ret_name[POOL_LABEL_MAX + 1]);
+
+/* The label of a pool from its name: "gold" is pool:gold, "merchant:9shines" is itself. */
+void pool_label(struct slice name, char ret_label[POOL_LABEL_MAX + 1]);
+
+/* The name of a pool from its label. */
 const char *name_of_pool_label(const char *label);
 
 /* 1 to 32 characters of A-Z a-z 0-9 . _ - */

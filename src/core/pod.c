@@ -31,7 +31,7 @@ int pod_set_texts(struct pod *pod, const char *address, const char *incarnation)
     char *new_address = NULL;
     char *new_incarnation = NULL;
 
-    /* A sync repeats what is known already, most of the time. */
+    /* Most syncs bring nothing new. */
     if (strcmp(pod->address, address) == 0 && strcmp(pod->incarnation, incarnation) == 0)
         return 0;
     new_address = strdup(address);
@@ -69,17 +69,18 @@ static int pods_reserve(struct core *core)
 {
     size_t room = core->pods_room ? core->pods_room * 2 : 64;
     struct pod **sorted;
-    int rc = map_reserve(&core->pods);
+    int err = map_reserve(&core->pods);
 
-    if (rc == 0)
-        rc = heap_reserve(&core->pods_due, core->pods.count + 1);
-    if (rc || core->pods.count < core->pods_room)
-        return rc;
+    if (err == 0)
+        err = heap_reserve(&core->pods_due, core->pods.count + 1);
+    if (err < 0 || core->pods.count < core->pods_room)
+        return err;
     sorted = realloc(core->pods_by_name, room * sizeof(struct pod *));
     if (!sorted)
         return -ENOMEM;
     core->pods_by_name = sorted;
     core->pods_room = room;
+    assert(core->pods.count < core->pods_room);
     return 0;
 }
 
@@ -88,10 +89,11 @@ int pod_new(struct core *core, const char *name, struct pool *pool, enum pod_sou
 {
     size_t at = pod_position(core, name);
     struct pod *pod;
-    int rc = pods_reserve(core);
+    int err = pods_reserve(core);
 
-    if (rc)
-        return rc;
+    assert(at == core->pods.count || strcmp(core->pods_by_name[at]->name, name) != 0); /* it is new */
+    if (err < 0)
+        return err;
     pod = calloc(1, sizeof(*pod));
     if (!pod)
         return -ENOMEM;
@@ -111,6 +113,7 @@ int pod_new(struct core *core, const char *name, struct pool *pool, enum pod_sou
     pod->pool = pool;
     pool_ref(pool);
     pool->pod_count++;
+    assert(pool->pod_count <= pool->refs);
 
     memmove(&core->pods_by_name[at + 1], &core->pods_by_name[at],
             (core->pods.count - at) * sizeof(struct pod *));
@@ -120,17 +123,38 @@ int pod_new(struct core *core, const char *name, struct pool *pool, enum pod_sou
     return 0;
 }
 
+/* It takes no calls, whether it has room or not. */
+static bool pod_is_held(enum pod_state state)
+{
+    return state == POD_DRAINING || state == POD_SUSPENDED;
+}
+
 void pod_unplace(struct pod *pod)
 {
     struct pool *pool = pod->pool;
 
     if (!pod->is_placed)
         return;
+    assert(pod->state < POD_STATES);
+    assert(list_is_empty(&pod->in_pool) == (pod->state != POD_AVAILABLE));
+    assert(pool->by_state[pod->state] > 0);
+    assert(pool->call_count >= pod->placed_load);
     list_remove(&pod->in_pool);
     pool->by_state[pod->state]--;
     pool->call_count -= pod->placed_load;
-    if (pod->state == POD_AVAILABLE)
+    if (pod_is_held(pod->state)) {
+        assert(pool->held_calls >= pod->placed_load);
+        pool->held_calls -= pod->placed_load;
+    }
+    if (pod->placed_leaving) {
+        assert(pool->leaving_count > 0);
+        pool->leaving_count--;
+    }
+    if (pod->state == POD_AVAILABLE) {
+        assert(pod->placed_load < pool->spec.max_concurrent);
+        assert(pool->free_count >= pool->spec.max_concurrent - pod->placed_load);
         pool->free_count -= pool->spec.max_concurrent - pod->placed_load;
+    }
     pod->is_placed = false;
 }
 
@@ -140,7 +164,9 @@ void pod_free(struct core *core, struct pod *pod)
     struct pool *pool = pod->pool;
 
     assert(pod->load == 0);
+    assert(list_is_empty(&pod->calls));
     assert(core->pods_by_name[at] == pod);
+    assert(pool->pod_count > 0);
     pod_unplace(pod);
     heap_remove(&core->pods_due, &pod->due);
     memmove(&core->pods_by_name[at], &core->pods_by_name[at + 1],
@@ -165,6 +191,7 @@ void pod_report(struct core *core, const struct pod *pod)
                                   .is_ready = pod->is_ready,
                                   .is_terminating = pod->is_terminating,
                                   .is_pinned = pod->is_pinned,
+                                  .is_surplus = pod->is_surplus,
                                   .draining_until_ms = pod->draining_until_ms,
                                   .held_until_ms = pod->held_until_ms},
                       });
@@ -206,9 +233,9 @@ static enum pod_state pod_state_now(const struct core *core, const struct pod *p
 }
 
 /*
- * When a sweep has to look at the pod: at the end of its drain or of its hold, when it has been silent for
- * too long, or now if it has nothing to stay for. May be too early, as heartbeats do not move it; never too
- * late.
+ * Sets when a sweep must check the pod: at the end of its drain, if it has one, or of its hold, when
+ * its heartbeats are overdue, or now if it should leave. It may be too early, because heartbeats do not
+ * change it, but never too late.
  */
 static void pod_set_due(struct core *core, struct pod *pod)
 {
@@ -218,7 +245,7 @@ static void pod_set_due(struct core *core, struct pod *pod)
     if (pod_should_leave(core, pod))
         due = core->now_ms;
     if (!pod->is_terminating && pod->draining_until_ms > core->now_ms)
-        due = min_u64(due, min_u64(never - 1, pod->draining_until_ms));
+        due = min_u64(due, pod->draining_until_ms); /* DRAIN_WITHOUT_END is never */
     if (pod->held_until_ms > core->now_ms)
         due = min_u64(due, min_u64(never - 1, pod->held_until_ms));
     if (pod->source == POD_SOURCE_API)
@@ -227,6 +254,7 @@ static void pod_set_due(struct core *core, struct pod *pod)
         heap_remove(&core->pods_due, &pod->due);
     else if (pod->due.place == 0 || pod->due.at > due || pod->due.at <= core->now_ms)
         heap_set(&core->pods_due, &pod->due, due);
+    assert(due == never || (pod->due.place > 0 && pod->due.at <= due));
 }
 
 void pod_place(struct core *core, struct pod *pod)
@@ -234,20 +262,31 @@ void pod_place(struct core *core, struct pod *pod)
     struct pool *pool = pod->pool;
     enum pod_state state = pod_state_now(core, pod);
 
+    assert(pool->spec.max_concurrent > 0);
+    assert(list_is_empty(&pod->calls) == (pod->load == 0));
     pod_unplace(pod);
+    assert(list_is_empty(&pod->in_pool));
     pod->state = state;
-    /* More calls than allowed are borne only while they are what a change of configuration left behind. */
+    /* Only the calls from before a change of tiers may be more than allowed. */
     if (pod->load < pod->tolerated_load)
         pod->tolerated_load = pod->load;
     pod->placed_load = pod->load;
     pod->is_placed = true;
     pool->by_state[state]++;
+    assert(pool->by_state[state] <= pool->pod_count);
     pool->call_count += pod->load;
+    if (pod_is_held(state))
+        pool->held_calls += pod->load;
+    pod->placed_leaving = pod->is_terminating || pod->is_surplus;
+    pool->leaving_count += pod->placed_leaving;
+    assert(state != POD_BUSY || pod->load > 0);
     if (state == POD_AVAILABLE) {
+        assert(pod->load < pool->spec.max_concurrent);
         pool->free_count += pool->spec.max_concurrent - pod->load;
         list_append(&pool->by_load[pod->load], &pod->in_pool);
         if (pod->load < pool->lowest_load)
             pool->lowest_load = pod->load;
+        assert(pool->free_count <= pool_capacity(pool));
     }
     pod_set_due(core, pod);
 }
@@ -256,6 +295,8 @@ void pod_move(struct core *core, struct pod *pod, struct pool *pool)
 {
     struct pool *old = pod->pool;
 
+    assert(pool != old);
+    assert(old->pod_count > 0);
     pod_unplace(pod);
     pool_ref(pool);
     pool->pod_count++;
@@ -275,5 +316,6 @@ bool pod_settle(struct core *core, struct pod *pod)
     pod_place(core, pod);
     if (!pod->pool->is_configured && pod->load == 0 && pod->state == POD_AVAILABLE)
         pod_move(core, pod, pool_for_new_pod(core));
+    assert(pod->is_placed && pod->placed_load == pod->load);
     return false;
 }

@@ -1,22 +1,35 @@
 /*
  * query.c - the commands that only read: status, pods, pod, calls, call, merchants, merchant,
- * tiers.
+ * tiers, history.
  */
 #include <stdio.h>
 #include <stdlib.h>
 
+#include "core/autoscale.h"
+#include "core/page.h"
 #include "core/state.h"
 
-/* How many pods or slots one page may look at before it gives a cursor: bounds the time of a query. */
-enum { QUERY_LOOK_MAX = 5000 };
-
-static int compare_status(const void *a, const void *b)
+static int count_sets(const struct core *core, struct arena *arena, struct result *result)
 {
-    return strcmp(((const struct tier_status *)a)->name, ((const struct tier_status *)b)->name);
+    struct set_tally tally = {.arena = arena};
+
+    for (size_t i = 0; i < core->pods.count; i++) {
+        const struct pod *pod = core->pods_by_name[i];
+        const struct scale_pod counted = {.name = pod->name,
+                                          .tier = pod->pool->spec.name,
+                                          .state = pod->state,
+                                          .has_calls = pod->load > 0,
+                                          .is_terminating = pod->is_terminating};
+        int err = set_tally_add(&tally, &counted);
+
+        if (err < 0)
+            return err;
+    }
+    set_tally_finish(&tally, result);
+    return 0;
 }
 
-int core_status(struct core *core, const struct command *command UNUSED, struct arena *arena,
-                struct result *result)
+int core_status(struct core *core, const struct command *command, struct arena *arena, struct result *result)
 {
     struct tier_status *tiers = arena_alloc(arena, core->pools.count * sizeof(*tiers) + 1);
     size_t count = 0;
@@ -38,6 +51,10 @@ int core_status(struct core *core, const struct command *command UNUSED, struct 
             .max_concurrent = pool->spec.max_concurrent,
             .assigned = pool->pod_count,
             .calls = pool->call_count,
+            .scaling = tier_scaling(&pool->spec),
+            .held_calls = pool->held_calls,
+            .leaving = pool->leaving_count,
+            .waiting = pool_waiting(pool),
             .capacity = pool_capacity(pool),
             .free = pool->free_count,
         };
@@ -46,12 +63,12 @@ int core_status(struct core *core, const struct command *command UNUSED, struct 
             return -ENOMEM;
         count++;
     }
-    qsort(tiers, count, sizeof(*tiers), compare_status);
+    tier_status_sort(tiers, count);
     result->status.tiers = tiers;
     result->status.tier_count = count;
     result->status.active_calls = core->calls.count;
     result->status.pods = core->pods.count;
-    return 0;
+    return command->status.with_sets ? count_sets(core, arena, result) : 0;
 }
 
 static int pod_info(const struct core *core, const struct pod *pod, struct arena *arena,
@@ -65,18 +82,25 @@ static int pod_info(const struct core *core, const struct pod *pod, struct arena
         .source = pod->source,
         .state = pod->state,
         .is_draining = pod_is_draining(core, pod),
+        .is_surplus = pod->is_surplus,
+        .is_terminating = pod->is_terminating,
         .is_ready = pod->is_ready,
         .is_heartbeating = pod_is_heartbeating(core, pod),
+        .draining_until_ms = pod->is_terminating                     ? DRAIN_WITHOUT_END
+                             : pod->draining_until_ms > core->now_ms ? pod->draining_until_ms
+                                                                     : 0,
+        .last_heartbeat_ms = pod->last_heartbeat_ms,
         .newest_call = "",
     };
-    int rc = name_array_init(&info.calls, arena, pod->load);
+    int err = name_array_init(&info.calls, arena, pod->load);
 
     LIST_FOR_EACH (link, &pod->calls) {
-        if (rc == 0)
-            rc = name_array_add(&info.calls, arena, LIST_ENTRY(link, struct call, on_pod)->call_sid);
+        if (err == 0)
+            err = name_array_add(&info.calls, arena, LIST_ENTRY(link, struct call, on_pod)->call_sid);
     }
-    if (rc || !info.name || !info.tier || !info.address || !info.incarnation)
+    if (err < 0 || !info.name || !info.tier || !info.address || !info.incarnation)
         return -ENOMEM;
+    assert(info.calls.count == pod->load);
     if (info.calls.count)
         info.newest_call = info.calls.names[info.calls.count - 1];
     *ret_info = info;
@@ -94,11 +118,6 @@ int core_pod(struct core *core, const struct command *command, struct arena *are
     return pod_info(core, pod, arena, &result->pod);
 }
 
-static size_t page_limit(size_t limit)
-{
-    return limit == 0 ? PAGE_DEFAULT : limit > PAGE_MAX ? PAGE_MAX : limit;
-}
-
 /* How many pods match the filters, from the counts that every pool keeps. */
 static uint64_t pods_total(const struct core *core, const char *tier, int state)
 {
@@ -113,7 +132,9 @@ static uint64_t pods_total(const struct core *core, const char *tier, int state)
     return total;
 }
 
-/* The first pod whose name comes after the cursor; the cursor is the last name of the page before. */
+/*
+ * The first pod whose name comes after the cursor; the cursor is the last name of the page before.
+ */
 static size_t pods_after(const struct core *core, const char *cursor)
 {
     size_t low = 0;
@@ -132,35 +153,77 @@ static size_t pods_after(const struct core *core, const char *cursor)
 
 int core_pods(struct core *core, const struct command *command, struct arena *arena, struct result *result)
 {
-    const char *tier = command->pods.tier;
     const char *cursor = command->pods.cursor ? command->pods.cursor : "";
     size_t limit = page_limit(command->pods.limit);
     size_t at = pods_after(core, cursor);
-    size_t end = at + QUERY_LOOK_MAX < core->pods.count ? at + QUERY_LOOK_MAX : core->pods.count;
+    size_t end = at + PAGE_LOOK_MAX < core->pods.count ? at + PAGE_LOOK_MAX : core->pods.count;
     struct pod_info *pods = arena_alloc(arena, limit * sizeof(*pods));
     size_t calls = 0;
 
     if (!pods)
         return -ENOMEM;
-    for (; at < end && result->pods.count < limit && calls < PAGE_CALLS_MAX; at++) {
+    for (; at < end && !page_has_enough_pods(result->pods.count, limit, calls); at++) {
         const struct pod *pod = core->pods_by_name[at];
-        int rc;
+        int err;
 
-        if (tier && strcmp(pod->pool->spec.name, tier) != 0)
+        if (!page_wants_pod(command, pod->pool->spec.name, pod->state))
             continue;
-        if (command->pods.state >= 0 && pod->state != (enum pod_state)command->pods.state)
-            continue;
-        rc = pod_info(core, pod, arena, &pods[result->pods.count]);
-        if (rc)
-            return rc;
+        err = pod_info(core, pod, arena, &pods[result->pods.count]);
+        if (err < 0)
+            return err;
         calls += pods[result->pods.count].calls.count;
         result->pods.count++;
     }
+    assert(result->pods.count <= limit);
     result->pods.pods = pods;
-    result->pods.total = pods_total(core, tier, command->pods.state);
+    result->pods.total = pods_total(core, command->pods.tier, command->pods.state);
     result->pods.next_cursor =
         at < core->pods.count ? arena_strdup(arena, core->pods_by_name[at - 1]->name) : "";
     return result->pods.next_cursor ? 0 : -ENOMEM;
+}
+
+/* What filters look at, without copies. */
+static struct call_info call_glance(const struct core *core, const struct call *call)
+{
+    struct call_info info = {
+        .pod = call->pod->name,
+        .merchant_id = call->merchant_id,
+        .allocated_at_ms = call->allocated_at_ms,
+        .expires_at_ms = call->lease.at,
+        .activity = {.was_renewed = call->was_renewed,
+                     .renewed_at_ms = call->renewed_at_ms,
+                     .renewed_by = call->renewed_by,
+                     .is_connected = call->was_connected && call_has_carrier(core, call)},
+    };
+
+    call_set_state(&info, core->now_ms);
+    return info;
+}
+
+/* A call as queries show it. */
+static int call_seen(const struct core *core, const struct call *call, struct arena *arena,
+                     struct call_info *ret_info)
+{
+    int err = call_info(call, arena, ret_info);
+
+    ret_info->activity = call_glance(core, call).activity;
+    if (err == 0 && call_has_carrier(core, call)) {
+        err = name_array_init(&ret_info->activity.carriers, arena, 1);
+        if (err == 0)
+            err = name_array_add(&ret_info->activity.carriers, arena, core->carrier);
+    }
+    return err;
+}
+
+/* No call, or one that the filters leave out. */
+static bool calls_pass_over(const struct core *core, const struct command *command, const struct call *call)
+{
+    struct call_info info;
+
+    if (!call || !page_filters_calls(command))
+        return !call;
+    info = call_glance(core, call);
+    return !page_wants_call(command, &info, core->now_ms);
 }
 
 int core_calls(struct core *core, const struct command *command, struct arena *arena, struct result *result)
@@ -176,19 +239,20 @@ int core_calls(struct core *core, const struct command *command, struct arena *a
     if (!calls)
         return -ENOMEM;
     if (end_of_cursor && (*end_of_cursor || cursor[0] < '0' || cursor[0] > '9'))
-        return fail_invalid(arena, result, "cursor is not one that was given out here");
-    end = at > UINT64_MAX - QUERY_LOOK_MAX ? at : min_u64(at + QUERY_LOOK_MAX, core->slot_count);
+        return fail_invalid(arena, result, REFUSED_CURSOR);
+    end = at > UINT64_MAX - PAGE_LOOK_MAX ? at : min_u64(at + PAGE_LOOK_MAX, core->slot_count);
     for (; at < end && result->calls.count < limit; at++) {
         const struct call *call = core->slots[at];
-        int rc;
+        int err;
 
-        if (!call)
+        if (calls_pass_over(core, command, call))
             continue;
-        rc = call_info(call, arena, &calls[result->calls.count]);
-        if (rc)
-            return rc;
+        err = call_seen(core, call, arena, &calls[result->calls.count]);
+        if (err < 0)
+            return err;
         result->calls.count++;
     }
+    assert(result->calls.count <= limit);
     result->calls.calls = calls;
     result->calls.total = core->calls.count;
     result->calls.next_cursor = "";
@@ -204,9 +268,9 @@ int core_call(struct core *core, const struct command *command, struct arena *ar
     const struct call *call = call_find(core, command->call.call_sid);
 
     if (call)
-        return call_info(call, arena, &result->call.call);
+        return call_seen(core, call, arena, &result->call.call);
     result->outcome = OUTCOME_NOT_FOUND;
-    return refusals_find(&core->refusals, command->call.call_sid, arena, &result->call.refusal);
+    return refusals_find(&core->refusals, command->call.call_sid, core->now_ms, arena, &result->call.refusal);
 }
 
 static int compare_merchants(const void *a, const void *b)
@@ -241,25 +305,25 @@ int core_merchants(struct core *core, const struct command *command, struct aren
                    struct result *result)
 {
     const char *cursor = command->merchants.cursor ? command->merchants.cursor : "";
-    size_t limit = page_limit(command->merchants.limit ? command->merchants.limit : PAGE_MAX);
+    size_t limit = page_limit_of_merchants(command->merchants.limit);
     size_t count = 0;
     size_t bytes = 0;
     size_t at = 0;
     const struct merchant **sorted = merchants_after(core, cursor, arena, &count);
-    int rc = sorted ? 0 : -ENOMEM;
+    int err = sorted ? 0 : -ENOMEM;
 
-    if (rc == 0)
-        rc = name_array_init(&result->merchants.ids, arena, limit);
-    if (rc == 0)
-        rc = name_array_init(&result->merchants.texts, arena, limit);
-    for (; rc == 0 && at < count && at < limit && bytes <= PAGE_TEXTS_MAX; at++) {
-        rc = name_array_add(&result->merchants.ids, arena, sorted[at]->id);
-        if (rc == 0)
-            rc = name_array_add(&result->merchants.texts, arena, sorted[at]->text);
+    if (err == 0)
+        err = name_array_init(&result->merchants.ids, arena, limit);
+    if (err == 0)
+        err = name_array_init(&result->merchants.texts, arena, limit);
+    for (; err == 0 && at < count && !page_has_enough_merchants(at, limit, bytes); at++) {
+        err = name_array_add(&result->merchants.ids, arena, sorted[at]->id);
+        if (err == 0)
+            err = name_array_add(&result->merchants.texts, arena, sorted[at]->text);
         bytes += strlen(sorted[at]->text);
     }
-    if (rc)
-        return rc;
+    if (err < 0)
+        return err;
     result->merchants.total = core->merchants.count;
     result->merchants.next_cursor = at < count ? arena_strdup(arena, sorted[at - 1]->id) : "";
     return result->merchants.next_cursor ? 0 : -ENOMEM;
@@ -283,4 +347,34 @@ int core_tiers(struct core *core, const struct command *command UNUSED, struct a
 {
     result->tiers.text = arena_strdup(arena, core->tiers->text);
     return result->tiers.text ? 0 : -ENOMEM;
+}
+
+static int copy_version(const struct version *version, struct arena *arena, struct version_info *ret_info)
+{
+    *ret_info = (struct version_info){.number = version->number,
+                                      .at_ms = version->at_ms,
+                                      .by = arena_strdup(arena, version->by),
+                                      .text = arena_strdup(arena, version->text)};
+    return ret_info->by && ret_info->text ? 0 : -ENOMEM;
+}
+
+int core_history(struct core *core, const struct command *command, struct arena *arena, struct result *result)
+{
+    const char *id = command->history.merchant_id ? command->history.merchant_id : "";
+    const struct merchant *merchant = id[0] ? merchant_find(core, id) : NULL;
+    const struct history *history = history_find(&core->histories, id);
+    const char *present = !id[0] ? core->tiers->text : merchant ? merchant->text : "";
+    struct version_info kept[HISTORY_MAX];
+    size_t count = 0;
+
+    present = arena_strdup(arena, present);
+    if (!present)
+        return -ENOMEM;
+    if (history) {
+        LIST_FOR_EACH (link, &history->versions) {
+            if (copy_version(LIST_ENTRY(link, struct version, in_history), arena, &kept[count++]) < 0)
+                return -ENOMEM;
+        }
+    }
+    return history_answer(kept, count, present, arena, result);
 }

@@ -1,90 +1,74 @@
 /*
- * rebalance.c - the command rebalance: moves idle pods from pools above their target to pools
- * below theirs.
+ * rebalance.c - the command rebalance: moves idle pods from pools that have more than they want
+ * to pools that have fewer; and the pool for a new pod.
  *
- * Pools that were removed from the configuration give first. The Redis store has the same rules in
- * store/redis/rebalance.c.
+ * The rules are in rebalance_plan.c. Each move is carried out as soon as it is decided.
  */
+#include "core/autoscale.h"
+#include "core/rebalance_plan.h"
 #include "core/state.h"
 
-/* One run of rebalancing: which tier is to be filled next, and how much may still be moved. */
-struct rebalance {
-    struct core *core;
-    struct result *result;
-    size_t limit;
-    size_t next_fill; /* position in fill_order; all before it have what they want */
-};
-
-/* The first tier below its target, or NULL. */
-static struct pool *next_to_fill(struct rebalance *run)
+static size_t tier_assigned(const void *arg, size_t tier)
 {
-    const struct tier_config *tiers = run->core->tiers;
+    const struct core *core = arg;
 
-    for (; run->next_fill < tiers->tier_count; run->next_fill++) {
-        struct pool *pool = run->core->tier_pools[tiers->fill_order[run->next_fill]];
-
-        if (pool->pod_count < pool->spec.target)
-            return pool;
-    }
-    return NULL;
+    assert(core->tier_pools[tier]->is_configured);
+    return core->tier_pools[tier]->pod_count;
 }
 
-static bool is_idle(const struct pod *pod)
+static size_t tier_wanted(const void *arg, size_t tier)
 {
-    return pod->state == POD_AVAILABLE && pod->load == 0;
+    const struct core *core = arg;
+    const struct pool *pool = core->tier_pools[tier];
+
+    return autoscale_pods(&pool->spec, pool->call_count - pool->held_calls, pool_waiting(pool),
+                          (uint64_t)pool->by_state[POD_DRAINING] + pool->by_state[POD_SUSPENDED]);
 }
 
-/* Moves the pod, if the limit allows it. False: the limit is reached. */
-static bool rebalance_move(struct rebalance *run, struct pod *pod, struct pool *to)
+static struct rebalance_pod pod_at(const void *arg, size_t index)
 {
-    if (run->result->rebalance.moved >= run->limit) {
-        run->result->rebalance.more = true;
-        return false;
-    }
-    pod_move(run->core, pod, to);
-    run->result->rebalance.moved++;
-    return true;
+    const struct core *core = arg;
+    const struct pod *pod = core->pods_by_name[index];
+
+    return (struct rebalance_pod){
+        .tier = pod->pool->is_configured ? pod->pool->tier : REBALANCE_REMOVED_TIER,
+        .is_idle = pod->state == POD_AVAILABLE && pod->load == 0,
+        .is_pinned = pod->is_pinned,
+    };
 }
 
-/* A pool that was removed gives back all its idle pods. */
-static void rebalance_removed(struct rebalance *run)
+static struct rebalance_view view_of(const struct core *core)
 {
-    struct core *core = run->core;
-
-    for (size_t i = 0; i < core->pods.count; i++) {
-        struct pod *pod = core->pods_by_name[i];
-
-        if (!pod->pool->is_configured && is_idle(pod) && !rebalance_move(run, pod, pool_for_new_pod(core)))
-            return;
-    }
+    return (struct rebalance_view){
+        .tiers = core->tiers,
+        .pod_count = core->pods.count,
+        .assigned = tier_assigned,
+        .wanted = tier_wanted,
+        .pod = pod_at,
+        .arg = core,
+    };
 }
 
-/* Gives away the idle pods of `donor` that it has above its target, to whoever is below its own. */
-static void rebalance_from(struct rebalance *run, struct pool *donor)
+struct pool *pool_for_new_pod(const struct core *core)
 {
-    struct core *core = run->core;
+    const struct rebalance_view view = view_of(core);
 
-    for (size_t i = 0; i < core->pods.count && donor->pod_count > donor->spec.target; i++) {
-        struct pod *pod = core->pods_by_name[i];
-        struct pool *to = next_to_fill(run);
+    return core->tier_pools[rebalance_tier_for_new_pod(&view)];
+}
 
-        if (!to || run->result->rebalance.more)
-            return;
-        if (pod->pool == donor && is_idle(pod) && !pod->is_pinned)
-            (void)rebalance_move(run, pod, to);
-    }
+static void move_pod(void *arg, size_t index, size_t to)
+{
+    struct core *core = arg;
+
+    pod_move(core, core->pods_by_name[index], core->tier_pools[to]);
 }
 
 int core_rebalance(struct core *core, const struct command *command, struct arena *arena UNUSED,
                    struct result *result)
 {
-    struct rebalance run = {core, result, command->rebalance.limit ? command->rebalance.limit : STEP_LIMIT,
-                            0};
-    const struct tier_config *tiers = core->tiers;
+    const struct rebalance_view view = view_of(core);
 
-    rebalance_removed(&run);
-    /* Tiers that are filled last give first. */
-    for (size_t i = tiers->tier_count; i > 0; i--)
-        rebalance_from(&run, core->tier_pools[tiers->fill_order[i - 1]]);
+    result->rebalance.more =
+        rebalance(&view, command->rebalance.limit, move_pod, core, &result->rebalance.moved);
     return 0;
 }

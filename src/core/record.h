@@ -1,8 +1,8 @@
 /*
- * record.h - what changed: the effects that core reports, so that a store can make them durable.
+ * record.h - the changes that core reports, so that a store can make them durable.
  *
- * A record sets something to an absolute value, so that replaying records gives the same state whatever the
- * rules were that led to them. A snapshot is a sequence of the same records.
+ * A record sets an absolute value. So replaying records gives the same state, also after a rule has
+ * changed. A snapshot is a sequence of the same records.
  */
 #ifndef CORE_RECORD_H
 #define CORE_RECORD_H
@@ -18,9 +18,11 @@ enum record_type {
     RECORD_POD_GONE = 5,
     RECORD_CALL = 6,
     RECORD_CALL_GONE = 7,
-    RECORD_RENEWED = 8,
-    RECORD_OVER = 9,
+    RECORD_RENEWED = 8, /* written while it was not noted who renews, and for such calls */
+    RECORD_TOMBSTONE = 9,
     RECORD_PLACED = 10,
+    RECORD_VERSION = 11,
+    RECORD_RENEWED_BY = 12,
 };
 
 struct record {
@@ -42,7 +44,8 @@ struct record {
             bool is_ready;
             bool is_terminating;
             bool is_pinned;
-            uint64_t draining_until_ms; /* 0: not draining */
+            bool is_surplus;            /* the drain is that of COMMAND_SCALE */
+            uint64_t draining_until_ms; /* 0: not draining; or DRAIN_WITHOUT_END */
             uint64_t held_until_ms;     /* 0: not held back */
         } pod;
         struct {
@@ -57,18 +60,28 @@ struct record {
         struct {
             const char *call_sid;
             uint64_t expires_at_ms;
+            uint64_t at_ms; /* RECORD_RENEWED has neither this nor `by` */
+            uint64_t by;    /* enum renewer */
         } renewed;
         /* When a call got the pod that it is on, if that is not when it was allocated. */
         struct {
             const char *call_sid;
             uint64_t at_ms;
         } placed;
+        /* A version of a configuration: see core/history.h. */
+        struct {
+            const char *merchant_id; /* "": of the tiers */
+            const char *by;
+            const char *text; /* "": it was removed */
+            uint64_t number;
+            uint64_t at_ms;
+        } version;
         /* The recorded end of a call, which RECORD_CALL_GONE has ended. */
         struct {
             const char *call_sid;
-            uint64_t why; /* enum call_over */
+            uint64_t why; /* enum finish_reason */
             uint64_t at_ms;
-        } over;
+        } tombstone;
     };
 };
 

@@ -43,6 +43,7 @@ void refusals_remember(struct refusals *refusals, const char *call_sid, const st
     struct refusal_step *steps;
     size_t size = refusal->count * sizeof(*steps);
 
+    assert(call_sid[0] && strlen(call_sid) <= CALL_SID_MAX);
     if (!refusals->ring)
         refusals->ring = calloc(REFUSALS_KEPT, sizeof(*refusals->ring));
     steps = malloc(size ? size : 1);
@@ -62,6 +63,7 @@ void refusals_remember(struct refusals *refusals, const char *call_sid, const st
     entry->refusal.steps = steps;
     snprintf(entry->call_sid, sizeof(entry->call_sid), "%s", call_sid);
     map_put(&refusals->by_call, &entry->node, entry->call_sid, strlen(entry->call_sid));
+    assert(refusals->by_call.count <= REFUSALS_KEPT);
 }
 
 static int refusal_copy(const struct refusal *refusal, struct arena *arena, const struct refusal **ret_copy)
@@ -80,14 +82,15 @@ static int refusal_copy(const struct refusal *refusal, struct arena *arena, cons
     return 0;
 }
 
-int refusals_find(const struct refusals *refusals, const char *call_sid, struct arena *arena,
+int refusals_find(const struct refusals *refusals, const char *call_sid, uint64_t now_ms, struct arena *arena,
                   const struct refusal **ret_refusal)
 {
     struct map_node *node = map_get(&refusals->by_call, call_sid, strlen(call_sid));
+    const struct refusal *refusal = node ? &CONTAINER_OF(node, struct refusal_entry, node)->refusal : NULL;
 
-    if (!node) {
+    if (!refusal || refusal->at_ms + REFUSAL_KEEP_MS <= now_ms) {
         *ret_refusal = NULL;
         return 0;
     }
-    return refusal_copy(&CONTAINER_OF(node, struct refusal_entry, node)->refusal, arena, ret_refusal);
+    return refusal_copy(refusal, arena, ret_refusal);
 }

@@ -1,7 +1,7 @@
 /*
  * refusals.h - the last refusals, so that an operator can ask why a call got no pod.
  *
- * Kept in memory only, the last REFUSALS_KEPT of them. Shared by the stores.
+ * Kept in memory only: the last REFUSALS_KEPT of them, each for REFUSAL_KEEP_MS.
  */
 #ifndef CORE_REFUSALS_H
 #define CORE_REFUSALS_H
@@ -9,7 +9,11 @@
 #include "base/map.h"
 #include "core/command.h"
 
-enum { REFUSALS_KEPT = 1024 };
+/* The Redis scripts use these, too: the build reads them from here. */
+enum {
+    REFUSALS_KEPT = 1024,
+    REFUSAL_KEEP_MS = 600 * 1000,
+};
 
 struct refusal_entry; /* see refusals.c */
 
@@ -28,7 +32,7 @@ void refusals_remember(struct refusals *refusals, const char *call_sid, const st
 /*
  * The last refusal of that call, copied into the arena; NULL if none is remembered. 0 or -ENOMEM.
  */
-int refusals_find(const struct refusals *refusals, const char *call_sid, struct arena *arena,
+int refusals_find(const struct refusals *refusals, const char *call_sid, uint64_t now_ms, struct arena *arena,
                   const struct refusal **ret_refusal) MUST_CHECK;
 
 #endif

@@ -7,7 +7,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 
-#include "base/json.h"
+#include "core/members.h"
 
 static const char default_text[] = "{\"gold\":{\"type\":\"exclusive\",\"target\":1},"
                                    "\"standard\":{\"type\":\"exclusive\",\"target\":1},"
@@ -15,11 +15,14 @@ static const char default_text[] = "{\"gold\":{\"type\":\"exclusive\",\"target\"
 
 enum { TIER_PARSE_ARENA_MAX = 32 * 1024 * 1024 };
 
+/* How strictly to read: see tiers.h. */
+enum tier_reading { READ_ASKED, READ_SEED, READ_STORED };
+
 /* What the functions below hand around: where to put the result and where to say what is wrong. */
 struct tier_parser {
     struct tier_config *config;
     const cJSON *chain; /* the default_chain, if there is one */
-    bool is_stored;     /* read leniently */
+    enum tier_reading reading;
     char *error;
     size_t error_size;
 };
@@ -72,7 +75,7 @@ const struct tier *tier_config_resolve(const struct tier_config *config, const c
 
     if (tier || strlen(name) > MERCHANT_ID_MAX)
         return tier;
-    snprintf(pool, sizeof(pool), MERCHANT_POOL_PREFIX "%s", name);
+    merchant_pool_name(slice_of(name), pool);
     return tier_config_find(config, pool);
 }
 
@@ -90,26 +93,32 @@ static int parse_number(struct tier_parser *parser, const cJSON *item, const cha
 }
 
 /* A misspelt member would leave its default in force, and nobody would notice. */
-static int check_members(struct tier_parser *parser, const cJSON *item)
+static int check_members(struct tier_parser *parser, const cJSON *object, const struct members_known *known)
 {
-    static const char *const known[] = {"type", "target", "max_concurrent", "reserved"};
+    char *ignored = parser->config->ignored;
+    char sentence[TIER_SKIPPED_MAX + 1];
     const cJSON *member;
 
-    if (parser->is_stored)
+    if (parser->reading == READ_STORED)
         return 0;
-    cJSON_ArrayForEach(member, item)
+    if (parser->reading == READ_ASKED)
+        return members_check(object, known, parser->error, parser->error_size) ? 0 : -EINVAL;
+    cJSON_ArrayForEach(member, object)
     {
-        bool is_known = false;
-
-        for (size_t i = 0; i < ARRAY_LEN(known); i++)
-            is_known = is_known || strcmp(member->string, known[i]) == 0;
-        if (!is_known)
-            return FAIL(parser,
-                        "tier \"%s\": \"%.60s\" is unknown; known are type, target, max_concurrent and "
-                        "reserved",
-                        item->string, member->string);
+        if (!members_is_known(known, member->string, sentence, sizeof(sentence)) && !ignored[0])
+            snprintf(ignored, sizeof(parser->config->ignored), "%s", sentence);
     }
     return 0;
+}
+
+static int check_tier_members(struct tier_parser *parser, const cJSON *item)
+{
+    static const char *const names[] = {"type", "target", "max_concurrent", "reserved", "buffer",
+                                        "min",  "max"};
+    char where[POOL_LABEL_MAX + 16];
+
+    snprintf(where, sizeof(where), "in tier \"%s\"", item->string);
+    return check_members(parser, item, &(struct members_known){names, ARRAY_LEN(names), where});
 }
 
 static bool says_shared(const cJSON *item)
@@ -119,15 +128,41 @@ static bool says_shared(const cJSON *item)
     return type && strcmp(type, "shared") == 0;
 }
 
+/* Another program may use these names for something else: what it stored is then ignored. */
+static int parse_scaling(struct tier_parser *parser, const cJSON *item, const char *member,
+                         uint32_t *ret_value)
+{
+    int err = parse_number(parser, cJSON_GetObjectItemCaseSensitive(item, member), item->string, member, 0,
+                           TIER_TARGET_MAX, ret_value);
+
+    return parser->reading == READ_STORED ? 0 : err;
+}
+
+static int parse_all_scaling(struct tier_parser *parser, const cJSON *item, struct tier *tier)
+{
+    int err = parse_scaling(parser, item, "buffer", &tier->buffer);
+
+    if (err == 0)
+        err = parse_scaling(parser, item, "min", &tier->min_pods);
+    if (err == 0)
+        err = parse_scaling(parser, item, "max", &tier->max_pods);
+    if (err < 0 || tier->min_pods == TIER_UNSET || tier->min_pods <= tier->max_pods)
+        return err;
+    if (parser->reading != READ_STORED)
+        return FAIL(parser, "tier \"%s\": min is greater than max", item->string);
+    tier->min_pods = tier->max_pods = TIER_UNSET;
+    return 0;
+}
+
 static int parse_object(struct tier_parser *parser, const cJSON *item, struct tier *tier)
 {
     const cJSON *type = cJSON_GetObjectItemCaseSensitive(item, "type");
     const cJSON *reserved = cJSON_GetObjectItemCaseSensitive(item, "reserved");
     uint32_t max_concurrent = 0;
-    int rc = check_members(parser, item);
+    int err = check_tier_members(parser, item);
 
-    if (rc)
-        return rc;
+    if (err < 0)
+        return err;
     tier->is_shared = says_shared(item);
     if (type && !tier->is_shared && (!cJSON_IsString(type) || strcmp(type->valuestring, "exclusive") != 0))
         return FAIL(parser, "tier \"%s\": type must be \"exclusive\" or \"shared\"", item->string);
@@ -136,18 +171,18 @@ static int parse_object(struct tier_parser *parser, const cJSON *item, struct ti
     if (reserved && !cJSON_IsBool(reserved))
         return FAIL(parser, "tier \"%s\": reserved must be true or false", item->string);
     tier->is_reserved = cJSON_IsTrue(reserved);
-    rc = parse_number(parser, cJSON_GetObjectItemCaseSensitive(item, "target"), item->string, "target", 0,
-                      TIER_TARGET_MAX, &tier->target);
-    if (rc)
-        return rc;
-    rc = parse_number(parser, cJSON_GetObjectItemCaseSensitive(item, "max_concurrent"), item->string,
-                      "max_concurrent", 0, TIER_CONCURRENT_MAX, &max_concurrent);
-    if (rc)
-        return rc;
+    err = parse_number(parser, cJSON_GetObjectItemCaseSensitive(item, "target"), item->string, "target", 0,
+                       TIER_TARGET_MAX, &tier->target);
+    if (err < 0)
+        return err;
+    err = parse_number(parser, cJSON_GetObjectItemCaseSensitive(item, "max_concurrent"), item->string,
+                       "max_concurrent", 0, TIER_CONCURRENT_MAX, &max_concurrent);
+    if (err < 0)
+        return err;
     if (max_concurrent == 0)
         max_concurrent = TIER_CONCURRENT_DEFAULT;
     tier->max_concurrent = tier->is_shared ? max_concurrent : 1;
-    return 0;
+    return parse_all_scaling(parser, item, tier);
 }
 
 static bool chain_has(const cJSON *chain, const char *name)
@@ -168,7 +203,7 @@ static int parse_name(struct tier_parser *parser, const cJSON *item, struct tier
     const char *name = item->string;
     size_t len = strlen(name);
     size_t prefix = strlen(MERCHANT_POOL_PREFIX);
-    bool is_prefixed = strncmp(name, MERCHANT_POOL_PREFIX, prefix) == 0;
+    bool is_prefixed = name_is_merchant_pool(name, len);
 
     tier->is_merchant =
         is_prefixed || (parser->chain && !says_shared(item) && !chain_has(parser->chain, name));
@@ -180,19 +215,22 @@ static int parse_name(struct tier_parser *parser, const cJSON *item, struct tier
                     name);
     if (!tier->is_merchant && !name_is_tier(name, len))
         return FAIL(parser, "\"%.150s\" is no name for a tier: use up to 63 of A-Z a-z 0-9 . _ -", name);
-    snprintf(tier->name, sizeof(tier->name), "%s%s",
-             tier->is_merchant && !is_prefixed ? MERCHANT_POOL_PREFIX : "", name);
+    if (tier->is_merchant && !is_prefixed)
+        merchant_pool_name(slice_of(name), tier->name);
+    else
+        snprintf(tier->name, sizeof(tier->name), "%s", name);
     return 0;
 }
 
 static int parse_tier(struct tier_parser *parser, const cJSON *item, struct tier *tier)
 {
-    int rc;
+    int err;
 
-    *tier = (struct tier){.max_concurrent = 1};
-    rc = parse_name(parser, item, tier);
-    if (rc)
-        return rc;
+    *tier = (struct tier){
+        .max_concurrent = 1, .buffer = TIER_UNSET, .min_pods = TIER_UNSET, .max_pods = TIER_UNSET};
+    err = parse_name(parser, item, tier);
+    if (err < 0)
+        return err;
     if (cJSON_IsNumber(item))
         return parse_number(parser, item, item->string, "target", 0, TIER_TARGET_MAX, &tier->target);
     if (cJSON_IsObject(item))
@@ -213,10 +251,10 @@ static int parse_tiers(struct tier_parser *parser, const cJSON *map)
         return -ENOMEM;
     cJSON_ArrayForEach(item, map)
     {
-        int rc = parse_tier(parser, item, &config->tiers[config->tier_count]);
+        int err = parse_tier(parser, item, &config->tiers[config->tier_count]);
 
-        if (rc)
-            return rc;
+        if (err < 0)
+            return err;
         config->tier_count++;
     }
     qsort(config->tiers, config->tier_count, sizeof(*config->tiers), tier_compare);
@@ -271,9 +309,9 @@ static int parse_chain(struct tier_parser *parser)
         const struct tier *tier = tier_config_find(config, name);
         size_t at = tier ? (size_t)(tier - config->tiers) : 0;
 
-        if ((!tier || tier->is_merchant) && !parser->is_stored)
+        if ((!tier || tier->is_merchant) && parser->reading != READ_STORED)
             return FAIL(parser, "default_chain names \"%.150s\", which is not a tier", name);
-        if (tier && !parser->is_stored && is_in_chain(config, at))
+        if (tier && parser->reading != READ_STORED && is_in_chain(config, at))
             return FAIL(parser, "default_chain names \"%s\" twice", name);
         if (!tier || tier->is_merchant)
             skip_name(config, name);
@@ -331,12 +369,14 @@ static void derive_fill_order(struct tier_config *config)
                 config->fill_order[at++] = i;
         }
     }
+    assert(at == config->tier_count); /* each tier has one place */
 }
 
 static void derive_default_tier(struct tier_config *config)
 {
     const struct tier *standard = tier_config_find(config, "standard");
 
+    assert(config->chain_len > 0 && config->chain_len <= TIER_CHAIN_MAX);
     config->default_tier = config->chain[config->chain_len - 1];
     for (size_t i = 0; i < config->chain_len; i++) {
         if (!config->tiers[config->chain[i]].is_shared)
@@ -348,17 +388,9 @@ static void derive_default_tier(struct tier_config *config)
 
 static int check_envelope(struct tier_parser *parser, const cJSON *root)
 {
-    const cJSON *member;
+    static const char *const names[] = {"tiers", "default_chain"};
 
-    if (parser->is_stored)
-        return 0;
-    cJSON_ArrayForEach(member, root)
-    {
-        if (strcmp(member->string, "tiers") != 0 && strcmp(member->string, "default_chain") != 0)
-            return FAIL(parser, "\"%.60s\" is unknown: beside \"tiers\" only default_chain is known",
-                        member->string);
-    }
-    return 0;
+    return check_members(parser, root, &(struct members_known){names, ARRAY_LEN(names), "beside \"tiers\""});
 }
 
 static int parse_root(struct tier_parser *parser, const cJSON *root)
@@ -366,40 +398,49 @@ static int parse_root(struct tier_parser *parser, const cJSON *root)
     struct tier_config *config = parser->config;
     const cJSON *tiers = cJSON_GetObjectItemCaseSensitive(root, "tiers");
     bool is_envelope = cJSON_IsObject(tiers);
-    int rc = 0;
+    int err = 0;
 
     /* A tier cannot be called "tiers": an object of that name makes an envelope. */
     if (is_envelope) {
         parser->chain = cJSON_GetObjectItemCaseSensitive(root, "default_chain");
-        rc = check_envelope(parser, root);
+        err = check_envelope(parser, root);
+    } else if (cJSON_IsArray(cJSON_GetObjectItemCaseSensitive(root, "default_chain"))) {
+        err = FAIL(parser, "default_chain needs the tiers in \"tiers\" beside it");
     }
-    if (rc == 0 && parser->chain)
-        rc = check_chain(parser);
-    if (rc == 0)
-        rc = parse_tiers(parser, is_envelope ? tiers : root);
-    if (rc)
-        return rc;
+    if (err == 0 && parser->chain)
+        err = check_chain(parser);
+    if (err == 0)
+        err = parse_tiers(parser, is_envelope ? tiers : root);
+    if (err < 0)
+        return err;
     config->chain = calloc(TIER_CHAIN_MAX, sizeof(*config->chain));
     config->fill_order = calloc(config->tier_count ? config->tier_count : 1, sizeof(*config->fill_order));
     if (!config->chain || !config->fill_order)
         return -ENOMEM;
-    rc = parser->chain ? parse_chain(parser) : derive_chain(parser);
-    if (rc)
-        return rc;
+    err = parser->chain ? parse_chain(parser) : derive_chain(parser);
+    if (err < 0)
+        return err;
     derive_fill_order(config);
     derive_default_tier(config);
     return 0;
 }
 
-/* The plain name of a merchant pool, unless it begins like the other spelling or belongs to a tier. */
+/*
+ * The plain name of a merchant pool, unless it begins like the other spelling or belongs to a tier.
+ */
 static const char *name_to_write(const struct tier_config *config, const struct tier *tier)
 {
-    size_t prefix = strlen(MERCHANT_POOL_PREFIX);
-    const char *id = tier->name + prefix;
+    const char *id = tier->name + (tier->is_merchant ? strlen(MERCHANT_POOL_PREFIX) : 0);
 
-    if (!tier->is_merchant || strncmp(id, MERCHANT_POOL_PREFIX, prefix) == 0 || tier_config_find(config, id))
+    if (!tier->is_merchant || name_is_merchant_pool(id, strlen(id)) || tier_config_find(config, id))
         return tier->name;
     return id;
+}
+
+static void write_scaling(struct json_writer *json, const char *member, uint32_t value)
+{
+    if (value != TIER_UNSET)
+        json_put_u64(json, member, value);
 }
 
 static void write_tier(struct json_writer *json, const char *name, const struct tier *tier)
@@ -412,6 +453,9 @@ static void write_tier(struct json_writer *json, const char *name, const struct 
         json_put_u64(json, "max_concurrent", tier->max_concurrent);
     if (tier->is_reserved)
         json_put_bool(json, "reserved", true);
+    write_scaling(json, "buffer", tier->buffer);
+    write_scaling(json, "min", tier->min_pods);
+    write_scaling(json, "max", tier->max_pods);
     json_object_end(json);
 }
 
@@ -442,7 +486,7 @@ static int keep_text(struct tier_parser *parser, const char *text, size_t len)
 {
     struct strbuf buf;
 
-    if (parser->is_stored) {
+    if (parser->reading == READ_STORED) {
         parser->config->text = strndup(text, len);
         return parser->config->text ? 0 : -ENOMEM;
     }
@@ -457,27 +501,29 @@ static int keep_text(struct tier_parser *parser, const char *text, size_t len)
 static int parse_text(struct tier_parser *parser, struct arena *arena, const char *text, size_t len)
 {
     cJSON *root = len ? json_parse(arena, (struct slice){text, len}) : NULL;
-    int rc;
+    int err;
 
     if (len == 0 || (cJSON_IsObject(root) && cJSON_GetArraySize(root) == 0))
         root = json_parse(arena, SLICE(default_text));
-    if (!root)
-        return FAIL(parser, "not valid JSON");
+    if (!root) {
+        members_bad_json((struct slice){text, len}, parser->error, parser->error_size);
+        return -EINVAL;
+    }
     if (!cJSON_IsObject(root))
         return FAIL(parser, "must be a JSON object");
-    rc = parse_root(parser, root);
-    return rc ? rc : keep_text(parser, text, len);
+    err = parse_root(parser, root);
+    return err < 0 ? err : keep_text(parser, text, len);
 }
 
-static int parse_config(bool is_stored, const char *text, size_t len, struct tier_config **ret_config,
-                        char *error, size_t error_size)
+static int parse_config(enum tier_reading reading, const char *text, size_t len,
+                        struct tier_config **ret_config, char *error, size_t error_size)
 {
     CLEANUP(tier_config_freep) struct tier_config *config = calloc(1, sizeof(*config));
     struct tier_parser parser = {
-        .config = config, .is_stored = is_stored, .error = error, .error_size = error_size};
-    size_t max = is_stored ? TIER_CONFIG_STORED_MAX : TIER_CONFIG_TEXT_MAX;
+        .config = config, .reading = reading, .error = error, .error_size = error_size};
+    size_t max = reading == READ_STORED ? TIER_CONFIG_STORED_MAX : TIER_CONFIG_TEXT_MAX;
     struct arena arena;
-    int rc;
+    int err;
 
     if (!config)
         return -ENOMEM;
@@ -486,10 +532,10 @@ static int parse_config(bool is_stored, const char *text, size_t len, struct tie
     if (len > max)
         return FAIL(&parser, "the configuration is longer than %zu bytes", max);
     arena_init(&arena, TIER_PARSE_ARENA_MAX);
-    rc = parse_text(&parser, &arena, text ? text : "", len);
+    err = parse_text(&parser, &arena, text ? text : "", len);
     arena_release(&arena);
-    if (rc)
-        return rc;
+    if (err < 0)
+        return err;
     *ret_config = TAKE(config);
     return 0;
 }
@@ -497,11 +543,33 @@ static int parse_config(bool is_stored, const char *text, size_t len, struct tie
 int tier_config_parse(const char *text, size_t len, struct tier_config **ret_config, char *error,
                       size_t error_size)
 {
-    return parse_config(false, text, len, ret_config, error, error_size);
+    return parse_config(READ_ASKED, text, len, ret_config, error, error_size);
+}
+
+int tier_config_parse_seed(const char *text, size_t len, struct tier_config **ret_config, char *error,
+                           size_t error_size)
+{
+    return parse_config(READ_SEED, text, len, ret_config, error, error_size);
 }
 
 int tier_config_parse_stored(const char *text, size_t len, struct tier_config **ret_config, char *error,
                              size_t error_size)
 {
-    return parse_config(true, text, len, ret_config, error, error_size);
+    return parse_config(READ_STORED, text, len, ret_config, error, error_size);
+}
+
+bool tier_config_is_same(const char *stored, size_t len, const struct tier_config *wanted)
+{
+    CLEANUP(tier_config_freep) struct tier_config *config = NULL;
+    char error[256];
+    struct strbuf buf;
+    bool is_same;
+
+    if (tier_config_parse_stored(stored, len, &config, error, sizeof(error)) < 0)
+        return true; /* it has been read before, so memory is short: nothing depends on the answer */
+    strbuf_init(&buf, NULL, TIER_CONFIG_STORED_MAX);
+    tier_config_write(config, &buf);
+    is_same = strbuf_failed(&buf) || strcmp(buf.data, wanted->text) == 0;
+    strbuf_release(&buf);
+    return is_same;
 }

@@ -1,5 +1,6 @@
 /*
- * ask.h - one question to the store, and how long its answer took. Inside the room only.
+ * ask.h - sends one command to the store and measures the time of its answer. Inside the module
+ * only.
  */
 #ifndef GATEWAY_ASK_H
 #define GATEWAY_ASK_H
@@ -13,6 +14,7 @@ struct asker {
 };
 
 struct ask {
+    unsigned magic;
     const struct asker *asker;
     enum command_type type;
     uint64_t asked_ns;

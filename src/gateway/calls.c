@@ -13,6 +13,8 @@
 #include "base/map.h"
 
 enum {
+    CALLS_MAGIC = 0x63616c73,
+    HELD_CALL_MAGIC = 0x68656c64,
     CALL_ARENA_MAX = 64 * 1024,
     RENEW_ARENA_MAX = 4 * 1024 * 1024,
     RENEW_RETRY_MS = 2000,
@@ -30,6 +32,7 @@ enum call_phase {
 };
 
 struct held_call {
+    unsigned magic;
     struct calls *calls;
     struct map_node node;
     struct list link;       /* among those that are open, or those that wait */
@@ -41,7 +44,7 @@ struct held_call {
     unsigned tries;
     bool was_open;          /* here, or elsewhere before */
     bool is_in_store;       /* the store may know that we carry it */
-    bool is_over;           /* its connections are being closed */
+    bool is_finished;       /* its connections are being closed */
     bool is_displaced;      /* why: it was not where we had it */
     bool has_moved;         /* since the last renewal was sent */
     bool is_unknown;        /* to the store, when it was last asked */
@@ -58,6 +61,7 @@ struct held_call {
 };
 
 struct calls {
+    unsigned magic;
     uv_loop_t *loop;
     struct calls_settings settings;
     const char *carrier;
@@ -93,6 +97,7 @@ static void call_forget(struct held_call *call)
     list_remove(&call->renew_link);
     map_remove(&calls->by_sid, &call->node);
     arena_release(&call->arena);
+    call->magic = 0;
     free(call);
     calls_go_if_stopped(calls);
 }
@@ -118,7 +123,9 @@ static void calls_note_unknown(struct calls *calls, const char *call_sid)
     if (!call || call->open == 0)
         return;
     if (!call->is_unknown)
-        log_warn("a call with an open connection is not in the store", log_str("call_sid", call_sid));
+        log_warn("a call with an open connection is not in the store: it goes on, and is stored again when "
+                 "its pod is",
+                 log_str("call_sid", call_sid));
     call->is_unknown = true;
 }
 
@@ -136,6 +143,7 @@ static void calls_renew_unknown(uv_timer_t *timer)
 {
     struct calls *calls = timer->data;
 
+    MAGIC_CHECK(calls, CALLS_MAGIC);
     LIST_FOR_EACH (link, &calls->open) {
         struct held_call *call = LIST_ENTRY(link, struct held_call, link);
 
@@ -157,28 +165,28 @@ static void calls_await_known(struct calls *calls)
         (void)uv_timer_start(&calls->unknown_timer, calls_renew_unknown, UNKNOWN_RETRY_MS, 0);
 }
 
-static void call_set_over(struct held_call *call, const char *reason)
+static void call_set_finished(struct held_call *call, const char *reason)
 {
     struct calls *calls = call->calls;
 
     call->is_displaced = false;
-    if (call->is_over)
+    if (call->is_finished)
         return;
-    call->is_over = true;
+    call->is_finished = true;
     if (call->holds == 0)
         return;
     log_info("call is over: its connections are closed", log_str("call_sid", call->call_sid),
              log_str("pod", call->pod), log_str("reason", reason));
-    calls->settings.on_over(calls->settings.on_over_arg, call);
+    calls->settings.on_finished(calls->settings.on_finished_arg, call);
 }
 
-static void calls_note_over(struct calls *calls, const struct name_array *names)
+static void calls_note_finished(struct calls *calls, const struct name_array *names)
 {
     for (size_t i = 0; i < names->count; i++) {
         struct held_call *call = calls_find(calls, names->names[i]);
 
         if (call)
-            call_set_over(call, "it was ended elsewhere");
+            call_set_finished(call, "it was ended elsewhere");
     }
 }
 
@@ -192,9 +200,9 @@ static void calls_note_conflicts(struct calls *calls, const struct name_array *n
             list_remove(&call->due_link);
             list_append(&calls->due, &call->due_link);
         } else if (call && !call->has_moved) {
-            bool has_ended = call->is_over && !call->is_displaced;
+            bool has_ended = call->is_finished && !call->is_displaced;
 
-            call_set_over(call, "another call has its slot, or it is on another pod");
+            call_set_finished(call, "another call has its slot, or it is on another pod");
             call->is_displaced = !has_ended;
         }
     }
@@ -205,7 +213,7 @@ void calls_ended(struct calls *calls, const char *call_sid)
     struct held_call *call = calls_find(calls, call_sid);
 
     if (call)
-        call_set_over(call, "it was released");
+        call_set_finished(call, "it was released");
 }
 
 void calls_may_have_ended(struct calls *calls, const char *call_sid)
@@ -256,6 +264,7 @@ static void calls_renewed(void *arg, int err, const struct result *result)
 {
     struct calls *calls = arg;
 
+    MAGIC_CHECK(calls, CALLS_MAGIC);
     if (err == 0 && result->outcome == OUTCOME_OK) {
         for (size_t i = 0; i < result->renew.unknown.count; i++)
             calls_note_unknown(calls, result->renew.unknown.names[i]);
@@ -264,12 +273,13 @@ static void calls_renewed(void *arg, int err, const struct result *result)
         calls_note_known(calls, &result->renew.renewed);
         calls_note_known(calls, &result->renew.adopted);
         calls_note_adopted(result);
-        calls_note_over(calls, &result->renew.over);
+        calls_note_finished(calls, &result->renew.finished);
         calls_note_conflicts(calls, &result->renew.conflicts);
     } else {
-        log_warn("leases of calls with open connections cannot be renewed",
-                 log_num("calls", (int64_t)calls->renewing),
-                 log_str("error", err < 0 ? strerror(-err) : result->error));
+        log_warn(
+            "leases of calls with open connections cannot be renewed: it is tried again, and the calls go on",
+            log_num("calls", (int64_t)calls->renewing),
+            log_str("error", err < 0 ? store_error_text(err) : result->error));
         calls_await_renewal(calls, min_u64(RENEW_RETRY_MS, calls->settings.lease_ttl_ms / 3));
     }
     calls_end_renewal(calls);
@@ -318,8 +328,9 @@ static void calls_renew_due(struct calls *calls)
         return;
     }
     calls_end_renewal(calls);
-    log_warn("leases of calls with open connections cannot be renewed", log_num("calls", (int64_t)count),
-             log_str("error", strerror(err < 0 ? -err : ENOMEM)));
+    log_warn(
+        "leases of calls with open connections cannot be renewed: it is tried again, and the calls go on",
+        log_num("calls", (int64_t)count), log_str("error", store_error_text(err < 0 ? err : -ENOMEM)));
     calls_await_renewal(calls, min_u64(RENEW_RETRY_MS, calls->settings.lease_ttl_ms / 3));
 }
 
@@ -327,6 +338,7 @@ static void calls_renew_all(uv_timer_t *timer)
 {
     struct calls *calls = timer->data;
 
+    MAGIC_CHECK(calls, CALLS_MAGIC);
     calls_await_renewal(calls, calls->settings.lease_ttl_ms / 3);
     LIST_FOR_EACH (link, &calls->open) {
         struct held_call *call = LIST_ENTRY(link, struct held_call, link);
@@ -390,7 +402,7 @@ static void call_wait(struct held_call *call, uint64_t delay_ms)
  */
 static bool call_is_not_ours(const struct held_call *call)
 {
-    return call->is_over || !call->was_open;
+    return call->is_finished || !call->was_open;
 }
 
 static void call_try_again(struct held_call *call, int err)
@@ -401,7 +413,7 @@ static void call_try_again(struct held_call *call, int err)
         call->tries * RELEASE_RETRY_MS > max_u64(call->calls->settings.lease_ttl_ms, RELEASE_PATIENCE_MS)) {
         if (!call_is_not_ours(call))
             log_warn("a call whose connection has closed cannot be released: its lease will end it",
-                     log_str("call_sid", call->call_sid), log_str("error", strerror(-err)));
+                     log_str("call_sid", call->call_sid), log_str("error", store_error_text(err)));
         call_forget(call);
         return;
     }
@@ -422,6 +434,7 @@ static void call_left(void *arg, int err, const struct result *result)
 {
     struct held_call *call = arg;
 
+    MAGIC_CHECK(call, HELD_CALL_MAGIC);
     if (err < 0) {
         call_try_again(call, err);
         return;
@@ -506,6 +519,7 @@ static void call_looked(void *arg, int err, const struct result *result)
 {
     struct held_call *call = arg;
 
+    MAGIC_CHECK(call, HELD_CALL_MAGIC);
     if (call_has_come_back(call))
         return;
     if (err == 0 && result->outcome != OUTCOME_OK) {
@@ -549,6 +563,7 @@ static void calls_look_at_waiting(uv_timer_t *timer)
     struct calls *calls = timer->data;
     uint64_t now_ms = uv_now(calls->loop);
 
+    MAGIC_CHECK(calls, CALLS_MAGIC);
     while (!list_is_empty(&calls->waiting)) {
         struct held_call *first = LIST_ENTRY(calls->waiting.next, struct held_call, link);
 
@@ -563,6 +578,7 @@ static void call_unheld(void *arg, int err, const struct result *result UNUSED)
 {
     struct held_call *call = arg;
 
+    MAGIC_CHECK(call, HELD_CALL_MAGIC);
     if (call->holds > 0)
         call->phase = CALL_HELD; /* and the store has heard so after this */
     else if (err < 0)
@@ -613,6 +629,7 @@ int calls_hold(struct calls *calls, const char *call_sid, struct held_call **ret
         call = calloc(1, sizeof(*call));
         if (!call)
             return -ENOMEM;
+        call->magic = HELD_CALL_MAGIC;
         call->calls = calls;
         list_init(&call->link);
         list_init(&call->due_link);
@@ -627,7 +644,7 @@ int calls_hold(struct calls *calls, const char *call_sid, struct held_call **ret
         call->phase = CALL_HELD;
     }
     if (call->holds == 0) {
-        call->is_over = false; /* if it still is, the store will say so */
+        call->is_finished = false; /* if it still is, the store will say so */
         call->is_displaced = false;
     }
     call->has_come_back = true;
@@ -657,7 +674,7 @@ void calls_moved(struct held_call *call, const char *pod)
     memcpy(call->pod, pod, strlen(pod) + 1);
     call->has_moved = true;
     if (call->open > 0)
-        call->calls->settings.on_moved(call->calls->settings.on_over_arg, call, call->pod);
+        call->calls->settings.on_moved(call->calls->settings.on_finished_arg, call, call->pod);
 }
 
 void calls_found(struct held_call *call, const struct call_info *info, bool was_connected)
@@ -671,7 +688,7 @@ void calls_found(struct held_call *call, const struct call_info *info, bool was_
     if (call->is_displaced) {
         /* What was closed was somewhere else; here it may be opened. */
         call->is_displaced = false;
-        call->is_over = false;
+        call->is_finished = false;
     }
 }
 
@@ -680,9 +697,9 @@ size_t calls_connections(const struct held_call *call)
     return call->holds;
 }
 
-bool calls_is_over(const struct held_call *call)
+bool calls_is_finished(const struct held_call *call)
 {
-    return call->is_over;
+    return call->is_finished;
 }
 
 void calls_opened(struct held_call *call)
@@ -734,6 +751,7 @@ int calls_new(uv_loop_t *loop, const struct calls_settings *settings, const stru
         free(calls);
         return -ENOMEM;
     }
+    calls->magic = CALLS_MAGIC;
     calls->loop = loop;
     calls->settings = *settings;
     calls->asker = asker;
@@ -762,10 +780,12 @@ static void calls_handle_closed(uv_handle_t *handle)
     void (*stopped)(void *arg) = calls->stopped;
     void *arg = calls->stopped_arg;
 
+    MAGIC_CHECK(calls, CALLS_MAGIC);
     if (--calls->handles > 0)
         return;
     map_release(&calls->by_sid);
     arena_release(&calls->renew_arena);
+    calls->magic = 0;
     free(calls);
     stopped(arg);
 }

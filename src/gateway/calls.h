@@ -1,15 +1,17 @@
 /*
- * calls.h - which calls have connections: renews their leases, and releases them after the last has closed.
+ * calls.h - the calls with connections: renews their leases, and releases them after the last one
+ * has closed.
  *
- * However many connections a call has, it counts once. Before the first is opened the store is told that this
- * router carries the call (COMMAND_HOLD), so that nobody releases it meanwhile. When the last one has closed
- * the call gets some time to come back. It is released then, unless another router carries it too, or
- * somebody has renewed its lease meanwhile, as an agent does that says that it still has it: that one ends
- * it. What the store cannot answer is tried again until the lease has ended the call.
+ * However many connections a call has, it counts once. Before the first is opened the store is told
+ * that this router carries the call (COMMAND_HOLD), so that nobody releases it meanwhile. When the
+ * last one has closed the call gets some time to come back. It is released then, unless another
+ * router carries it too, or somebody has renewed its lease meanwhile, as an agent does that says
+ * that it still has it: that one ends it. What the store cannot answer is tried again until the
+ * lease has ended the call.
  *
- * A call that the store has lost is adopted again by the next renewal, which names its pod. A call that was
- * ended on purpose, or whose slot another call has by now, is over: its connections are to be closed. Inside
- * the room only.
+ * A call that the store has lost is adopted again by the next renewal, which names its pod. A call
+ * that was ended on purpose, or whose slot another call has by now, is over: its connections are to
+ * be closed. Inside the module only.
  */
 #ifndef GATEWAY_CALLS_H
 #define GATEWAY_CALLS_H
@@ -25,10 +27,10 @@ struct calls_settings {
     const char *carrier; /* this router, among those that share the store; borrowed */
     /* The call is over: its connections stand for nothing any more. What is opened afterwards may be told
      * anew. */
-    void (*on_over)(void *arg, struct held_call *call);
+    void (*on_finished)(void *arg, struct held_call *call);
     /* It is on this pod now: its connections to others stand for nothing any more. */
     void (*on_moved)(void *arg, struct held_call *call, const char *pod);
-    void *on_over_arg; /* of both */
+    void *on_finished_arg; /* of both */
 };
 
 int calls_new(uv_loop_t *loop, const struct calls_settings *settings, const struct asker *asker,
@@ -65,7 +67,7 @@ void calls_moved(struct held_call *call, const char *pod);
 size_t calls_connections(const struct held_call *call);
 
 /* Must its connections be closed, and none be opened? */
-bool calls_is_over(const struct held_call *call);
+bool calls_is_finished(const struct held_call *call);
 
 /* The connection is open: renews the lease, now and from now on. At most once for each hold. */
 void calls_opened(struct held_call *call);

@@ -13,7 +13,10 @@
 
 enum { CONNECT_TRIES_MAX = 4 }; /* addresses of one name */
 
+enum { CONNECTING_MAGIC = 0x636f6e6e };
+
 struct connecting {
+    unsigned magic;
     uv_loop_t *loop;
     uv_timer_t timer;
     uv_getaddrinfo_t lookup;
@@ -26,7 +29,7 @@ struct connecting {
     bool is_guarded;
     bool may_be_loopback;
     bool is_looking;
-    bool is_over; /* the outcome is known; what is under way must still come back */
+    bool is_done; /* the outcome is known; what is under way must still come back */
     bool is_late; /* the time is over, but the sockets are looked at once more */
     bool is_left; /* `done` has run; the lookup that is still under way frees it */
     bool is_timer_closed;
@@ -69,7 +72,13 @@ static bool connect_may_try(const struct connecting *connecting, const struct so
     if (!connecting->is_guarded)
         return true;
     return address_of_socket(socket_address, &address) == 0 &&
-           !address_refusal(connecting->allow, &address, connecting->may_be_loopback);
+           !address_forbidden_by(connecting->allow, &address, connecting->may_be_loopback);
+}
+
+static void connecting_free(struct connecting *connecting)
+{
+    connecting->magic = 0;
+    free(connecting);
 }
 
 static void connect_finish(struct connecting *connecting)
@@ -85,7 +94,7 @@ static void connect_finish(struct connecting *connecting)
     if (connecting->is_looking)
         connecting->is_left = true;
     else
-        free(connecting);
+        connecting_free(connecting);
     done(arg, err, tcp);
 }
 
@@ -93,6 +102,7 @@ static void connect_timer_closed(uv_handle_t *handle)
 {
     struct connecting *connecting = handle->data;
 
+    MAGIC_CHECK(connecting, CONNECTING_MAGIC);
     connecting->is_timer_closed = true;
     connect_finish(connecting);
 }
@@ -103,9 +113,10 @@ static void connect_tcp_closed(uv_handle_t *handle)
 {
     struct connecting *connecting = handle->data;
 
+    MAGIC_CHECK(connecting, CONNECTING_MAGIC);
     free(handle);
     connecting->tcp = NULL;
-    if (connecting->is_over)
+    if (connecting->is_done)
         connect_finish(connecting);
     else
         connect_next(connecting);
@@ -114,9 +125,9 @@ static void connect_tcp_closed(uv_handle_t *handle)
 /* The outcome is known; closes what is left, and `done` runs when all of it is. */
 static void connect_over(struct connecting *connecting, int err)
 {
-    if (connecting->is_over)
+    if (connecting->is_done)
         return;
-    connecting->is_over = true;
+    connecting->is_done = true;
     /* A lookup that has not even begun waits behind those of others. Its callback comes all the same. */
     if (connecting->is_looking && uv_cancel((uv_req_t *)&connecting->lookup) == 0 && err == -ETIMEDOUT)
         err = UV_EAI_CANCELED;
@@ -130,7 +141,8 @@ static void connect_connected(uv_connect_t *connect, int status)
 {
     struct connecting *connecting = CONTAINER_OF(connect, struct connecting, connect);
 
-    if (connecting->is_over || status == UV_ECANCELED)
+    MAGIC_CHECK(connecting, CONNECTING_MAGIC);
+    if (connecting->is_done || status == UV_ECANCELED)
         return;
     if (status == 0) {
         connect_over(connecting, 0);
@@ -154,7 +166,7 @@ static void connect_next(struct connecting *connecting)
     if (connecting->tcp) {
         err = uv_tcp_init(connecting->loop, connecting->tcp);
         connecting->tcp->data = connecting;
-        if (err) {
+        if (err < 0) {
             free(connecting->tcp);
             connecting->tcp = NULL;
         } else {
@@ -176,10 +188,11 @@ static void connect_looked_up(uv_getaddrinfo_t *lookup, int status, struct addri
     struct connecting *connecting = CONTAINER_OF(lookup, struct connecting, lookup);
     bool has_found;
 
+    MAGIC_CHECK(connecting, CONNECTING_MAGIC);
     connecting->is_looking = false;
     if (connecting->is_left) {
         uv_freeaddrinfo(found);
-        free(connecting);
+        connecting_free(connecting);
         return;
     }
     for (const struct addrinfo *info = found; info && connecting->count < CONNECT_TRIES_MAX;
@@ -189,7 +202,7 @@ static void connect_looked_up(uv_getaddrinfo_t *lookup, int status, struct addri
             memcpy(&connecting->addresses[connecting->count++], info->ai_addr, info->ai_addrlen);
     has_found = found != NULL;
     uv_freeaddrinfo(found);
-    if (connecting->is_over)
+    if (connecting->is_done)
         return; /* the timer is being closed, and then it finishes */
     if (status || connecting->count == 0)
         connect_over(connecting, status ? status : has_found ? -EACCES : UV_EAI_NONAME);
@@ -211,6 +224,7 @@ static void connect_timed_out(uv_timer_t *timer)
 {
     struct connecting *connecting = timer->data;
 
+    MAGIC_CHECK(connecting, CONNECTING_MAGIC);
     if (connecting->is_late)
         connect_over(connecting, -ETIMEDOUT);
     else
@@ -258,6 +272,7 @@ int connect_start(uv_loop_t *loop, const struct connect_target *target, connect_
     connecting = calloc(1, sizeof(*connecting));
     if (!connecting)
         return -ENOMEM;
+    connecting->magic = CONNECTING_MAGIC;
     connecting->loop = loop;
     connecting->done = done;
     connecting->arg = arg;
@@ -269,7 +284,7 @@ int connect_start(uv_loop_t *loop, const struct connect_target *target, connect_
     connecting->timer.data = connecting;
     (void)uv_timer_start(&connecting->timer, connect_timed_out, target->timeout_ms, 0);
     err = connect_begin(connecting, host, port);
-    if (err)
+    if (err < 0)
         connect_over(connecting, err);
     *ret_connecting = connecting;
     return 0;

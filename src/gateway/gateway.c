@@ -65,14 +65,14 @@ int gateway_set_secret(struct gateway *gateway, const char *secret)
     return gateway_take_secret(gateway, secret);
 }
 
-static void gateway_call_is_over(void *arg, struct held_call *call)
+static void gateway_call_finished(void *arg, struct held_call *call)
 {
-    carried_cut_call(arg, call, NULL);
+    call_connection_cut_call(arg, call, NULL);
 }
 
 static void gateway_call_has_moved(void *arg, struct held_call *call, const char *pod)
 {
-    carried_cut_call(arg, call, pod);
+    call_connection_cut_call(arg, call, pod);
 }
 
 static void gateway_call_ended(void *arg, const char *call_sid)
@@ -111,9 +111,9 @@ int gateway_new(uv_loop_t *loop, const struct gateway_settings *settings, struct
     const struct calls_settings calls = {.lease_ttl_ms = settings->lease_ttl_ms,
                                          .release_grace_ms = settings->release_grace_ms,
                                          .carrier = settings->identity,
-                                         .on_over = gateway_call_is_over,
+                                         .on_finished = gateway_call_finished,
                                          .on_moved = gateway_call_has_moved,
-                                         .on_over_arg = gateway};
+                                         .on_finished_arg = gateway};
     int err;
 
     assert(settings->connect_timeout_ms > 0 && settings->idle_timeout_ms > 0 &&
@@ -123,7 +123,7 @@ int gateway_new(uv_loop_t *loop, const struct gateway_settings *settings, struct
     gateway->loop = loop;
     gateway->settings = *settings;
     list_init(&gateway->openings);
-    list_init(&gateway->carried);
+    list_init(&gateway->connections);
     list_init(&gateway->probes);
     err = gateway_take_secret(gateway, settings->secret);
     if (err == 0)
@@ -136,7 +136,7 @@ int gateway_new(uv_loop_t *loop, const struct gateway_settings *settings, struct
         free(gateway);
         return err;
     }
-    store_on_over(store, gateway_call_ended, gateway);
+    store_on_finished(store, gateway_call_ended, gateway);
     store_on_back(store, gateway_store_is_back, gateway);
     if (settings->shares_store)
         presence_start(&gateway->presence, loop, gateway->settings.identity, &gateway->asker);
@@ -148,7 +148,7 @@ struct gateway *gateway_free(struct gateway *gateway)
 {
     if (!gateway)
         return NULL;
-    assert(!gateway->calls && gateway->opening_count == 0 && gateway->carried_count == 0 &&
+    assert(!gateway->calls && gateway->opening_count == 0 && gateway->connection_count == 0 &&
            gateway->probe_count == 0);
     explicit_bzero(gateway->secret_text, sizeof(gateway->secret_text));
     free(gateway);
@@ -160,12 +160,30 @@ static void gateway_asked(struct http_request *request, void *arg)
     opening_start(arg, request);
 }
 
+#define POD_IN_PATH                                                                                          \
+    {                                                                                                        \
+        "pod", ROUTE_IN_PATH, ROUTE_TEXT, true, "pod"                                                        \
+    }
+
+static const struct route_param pod_params[] = {POD_IN_PATH, {.name = NULL}};
+/* The rest is the ticket, if tickets are used, and the path that the pod is asked for. */
+static const struct route_param path_params[] = {
+    POD_IN_PATH, {"rest", ROUTE_IN_PATH, ROUTE_TEXT, true}, {.name = NULL}};
+
+static const struct http_route gateway_routes[] = {
+    {"GET", "/ws/pod/{pod}", gateway_asked, ROUTE_BY_TICKET, .log = ROUTE_LOG_BY_MODULE,
+     .summary = "Opens a WebSocket of a call to its pod", .params = pod_params},
+    {"GET", "/ws/pod/{pod}/{rest...}", gateway_asked, ROUTE_BY_TICKET, .log = ROUTE_LOG_BY_MODULE,
+     .summary = "Opens a WebSocket of a call to its pod", .params = path_params},
+};
+
 int gateway_serve(struct gateway *gateway, struct http_server *server)
 {
-    int err = http_server_route(server, "GET", "/ws/pod/{pod}", gateway_asked, gateway);
+    int err = 0;
 
-    return err < 0 ? err
-                   : http_server_route(server, "GET", "/ws/pod/{pod}/{rest...}", gateway_asked, gateway);
+    for (size_t i = 0; i < ARRAY_LEN(gateway_routes) && err == 0; i++)
+        err = http_server_route(server, &gateway_routes[i], gateway);
+    return err;
 }
 
 void gateway_make_ticket(void *arg, const char *call_sid, const char *pod, struct slice path,
@@ -195,7 +213,7 @@ struct connect_target gateway_target(const struct gateway *gateway, const char *
 
 size_t gateway_connections(const struct gateway *gateway)
 {
-    return gateway->carried_count;
+    return gateway->connection_count;
 }
 
 static bool gateway_shares_store(const struct gateway *gateway)
@@ -244,7 +262,7 @@ static void gateway_calls_stopped(void *arg)
 void gateway_lost_one(struct gateway *gateway)
 {
     if (!gateway->is_stopping || gateway->is_stopping_calls || gateway->opening_count > 0 ||
-        gateway->carried_count > 0 || gateway->probe_count > 0)
+        gateway->connection_count > 0 || gateway->probe_count > 0)
         return;
     gateway->is_stopping_calls = true;
     calls_stop(gateway->calls, gateway_calls_stopped, gateway);
@@ -260,7 +278,7 @@ void gateway_stop(struct gateway *gateway, void (*stopped)(void *arg), void *arg
     LIST_FOR_EACH (link, &gateway->openings) {
         opening_abort(opening_of(link));
     }
-    carried_cut_all(gateway);
+    call_connection_cut_all(gateway);
     probe_cancel_all(gateway);
     gateway_lost_one(gateway);
 }

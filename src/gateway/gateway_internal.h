@@ -1,5 +1,5 @@
 /*
- * gateway_internal.h - what the files of this room share: the gateway itself, and how it counts.
+ * gateway_internal.h - what the files of this module share: the gateway itself, and how it counts.
  */
 #ifndef GATEWAY_GATEWAY_INTERNAL_H
 #define GATEWAY_GATEWAY_INTERNAL_H
@@ -13,7 +13,7 @@
 #include "gateway/tunnel.h"
 
 /* Why a connection was refused; a label of the metrics. */
-enum refusal_reason {
+enum stream_refusal {
     REFUSED_REQUEST, /* no upgrade, no WebSocket */
     REFUSED_TICKET,
     REFUSED_EXPIRED,
@@ -75,8 +75,8 @@ struct gateway {
     struct presence presence; /* only if somebody shares the store */
     struct list openings;     /* handshakes under way */
     size_t opening_count;
-    struct list carried; /* connections that are open */
-    size_t carried_count;
+    struct list connections; /* connections that are open */
+    size_t connection_count;
     struct list probes; /* of pods that broke a connection */
     size_t probe_count;
     bool is_draining;
@@ -89,7 +89,7 @@ struct gateway {
 
 /* instruments.c. 0 or -ENOMEM. */
 int gateway_count_in(struct gateway_metrics *count, struct metrics *metrics) MUST_CHECK;
-const char *refusal_reason_name(enum refusal_reason reason);
+const char *stream_refusal_name(enum stream_refusal reason);
 
 /* opening.c: one handshake, from the client's request to the connection that is carried. */
 void opening_start(struct gateway *gateway, struct http_request *request);
@@ -97,28 +97,31 @@ struct opening *opening_of(struct list *link);
 /* Answers it with 503 as soon as what is under way has come back. */
 void opening_abort(struct opening *opening);
 
-/* carried.c: one open connection. Takes both sockets and the hold of the call; on -ENOMEM it has not. */
-struct carried_names {
+/* call_connection.c: one open connection. Takes both sockets and the hold of the call; on -ENOMEM it has not.
+ */
+struct call_connection_names {
     const char *call_sid;
     const char *pod;
     const char *request_id;
 };
-int carried_start(struct gateway *gateway, const struct carried_names *names, struct held_call *call,
-                  uv_tcp_t *client, uv_tcp_t *pod, struct slice to_client, struct slice to_pod) MUST_CHECK;
-void carried_cut_all(struct gateway *gateway);
+int call_connection_start(struct gateway *gateway, const struct call_connection_names *names,
+                          struct held_call *call, uv_tcp_t *client, uv_tcp_t *pod, struct slice to_client,
+                          struct slice to_pod) MUST_CHECK;
+void call_connection_cut_all(struct gateway *gateway);
 /* Those of one call, which is over, or is on the pod `but_on_pod` now; NULL: all. */
-void carried_cut_call(struct gateway *gateway, const struct held_call *call, const char *but_on_pod);
+void call_connection_cut_call(struct gateway *gateway, const struct held_call *call, const char *but_on_pod);
 /*
  * May the call have its open connections and `openings` more? Those whose clients have gone do not count.
  * Where tickets show that who comes is the provider, those whose clients have been silent for long enough do
  * not count either: a provider that comes back has left them. Without tickets anybody could push a caller
  * out.
  */
-bool carried_has_room(const struct gateway *gateway, const struct held_call *call, size_t openings);
-/* Closes those that carried_has_room did not count, the longest silent first, as far as it is necessary. */
-void carried_make_room(struct gateway *gateway, const struct held_call *call, size_t openings);
+bool call_connection_has_room(const struct gateway *gateway, const struct held_call *call, size_t openings);
+/* Closes those that call_connection_has_room did not count, the longest silent first, as far as it is
+ * necessary. */
+void call_connection_make_room(struct gateway *gateway, const struct held_call *call, size_t openings);
 /* Does the call have an open connection whose client is still there? */
-bool carried_has_client(const struct gateway *gateway, const struct held_call *call);
+bool call_connection_has_client(const struct gateway *gateway, const struct held_call *call);
 
 /*
  * probe.c: looks whether a pod that broke a connection is still there, and puts it aside if it is not: its

@@ -3,8 +3,10 @@
  */
 #include "gateway/head.h"
 
+#include "base/hex.h"
 #include "base/slice.h"
-#include "http/origin.h"
+#include "core/names.h"
+#include "http/proxy_headers.h"
 
 /* What RFC 9110 calls hop-by-hop, and what frames a body. */
 static bool is_for_one_hop(struct slice name)
@@ -46,7 +48,8 @@ static void append_header(struct strbuf *buf, const char *name, struct slice val
 static bool is_replaced(struct slice name)
 {
     static const char *const names[] = {
-        "host", "x-request-id", "x-forwarded-for", "x-forwarded-host", "x-forwarded-proto", "expect"};
+        "host",   "x-request-id", "x-forwarded-for", "x-forwarded-host", "x-forwarded-proto",
+        "expect", "traceparent"};
 
     for (size_t i = 0; i < ARRAY_LEN(names); i++)
         if (slice_is_word(name, names[i]))
@@ -92,11 +95,70 @@ static void append_forwarded_for(const struct http_request *request, bool is_by_
     strbuf_append(buf, "\r\n", 2);
 }
 
+/* Are the `len` characters from `at` on hexadecimal digits in lower case, and not all of them zeros? */
+static bool is_trace_id(struct slice text, size_t at, size_t len)
+{
+    bool is_zero = true;
+
+    for (size_t i = at; i < at + len; i++) {
+        char c = text.data[i];
+
+        if (!(c >= '0' && c <= '9') && !(c >= 'a' && c <= 'f'))
+            return false;
+        is_zero = is_zero && c == '0';
+    }
+    return !is_zero;
+}
+
+/* W3C Trace Context: "00-TRACE-PARENT-FLAGS". What a later version adds stands behind one more hyphen. */
+static bool is_traceparent(struct slice text)
+{
+    enum { TRACE_AT = 3, PARENT_AT = 36, FLAGS_AT = 53, BASE_LEN = 55 };
+
+    if (text.len < BASE_LEN || text.data[TRACE_AT - 1] != '-' || text.data[PARENT_AT - 1] != '-' ||
+        text.data[FLAGS_AT - 1] != '-')
+        return false;
+    if (!is_trace_id(text, TRACE_AT, PARENT_AT - 1 - TRACE_AT) ||
+        !is_trace_id(text, PARENT_AT, FLAGS_AT - 1 - PARENT_AT))
+        return false;
+    if (hex_pair(text.data) < 0 || hex_pair(text.data) == 0xff || hex_pair(text.data + FLAGS_AT) < 0)
+        return false;
+    return text.len == BASE_LEN || (hex_pair(text.data) > 0 && text.data[BASE_LEN] == '-');
+}
+
+/* The client's own, if there is one and no other; else data is NULL: then its tracestate means nothing. */
+static struct slice find_traceparent(const struct http_request *request)
+{
+    struct slice found = {NULL, 0};
+
+    for (size_t i = 0; i < http_request_header_count(request); i++) {
+        struct slice name, value;
+
+        http_request_header_at(request, i, &name, &value);
+        if (!slice_is_word(name, "traceparent"))
+            continue;
+        if (found.data || !is_traceparent(value) || is_named_in_connection(request, name))
+            return (struct slice){NULL, 0};
+        found = value;
+    }
+    return found;
+}
+
+/* A store that other programs write to may hold names that are none of ours: they are no headers. */
+static void append_call(const struct head_call *call, struct strbuf *buf)
+{
+    if (name_is_call_sid(call->call_sid, strlen(call->call_sid)))
+        append_header(buf, "X-Call-Sid", slice_of(call->call_sid));
+    if (name_is_merchant_id(call->merchant_id, strlen(call->merchant_id)))
+        append_header(buf, "X-Merchant-Id", slice_of(call->merchant_id));
+}
+
 void head_write_request(const struct trusted *trusted, struct http_request *request, struct slice path,
-                        struct strbuf *buf)
+                        const struct head_call *call, struct strbuf *buf)
 {
     struct slice query = http_request_query(request);
     struct slice host = http_request_header(request, "host");
+    struct slice traceparent = find_traceparent(request);
     struct forwarded forwarded;
 
     forwarded_read(trusted, request, &forwarded);
@@ -113,7 +175,7 @@ void head_write_request(const struct trusted *trusted, struct http_request *requ
 
         http_request_header_at(request, i, &name, &value);
         if (is_for_one_hop(name) || is_replaced(name) || is_claim(name, forwarded.is_by_proxy) ||
-            is_named_in_connection(request, name))
+            is_named_in_connection(request, name) || (!traceparent.data && slice_is_word(name, "tracestate")))
             continue;
         strbuf_append(buf, name.data, name.len);
         strbuf_append(buf, ": ", 2);
@@ -126,6 +188,9 @@ void head_write_request(const struct trusted *trusted, struct http_request *requ
     if (forwarded.host.len > 0)
         append_header(buf, "X-Forwarded-Host", forwarded.host);
     append_header(buf, "X-Request-Id", slice_of(http_request_id(request)));
+    if (traceparent.data)
+        append_header(buf, "traceparent", traceparent);
+    append_call(call, buf);
     strbuf_append(buf, "\r\n", 2);
 }
 

@@ -1,7 +1,7 @@
 /*
- * head.h - the two headers of a handshake: what the pod is asked, and what it answers.
+ * head.h - the two headers of a handshake: the request to the pod, and its answer.
  *
- * No I/O. Inside the room only.
+ * No I/O. Inside the module only.
  */
 #ifndef GATEWAY_HEAD_H
 #define GATEWAY_HEAD_H
@@ -14,14 +14,21 @@ enum {
     HEAD_ANSWER_MAX = 8 * 1024,
 };
 
+/* The call that the connection belongs to, for the pod. Borrowed. */
+struct head_call {
+    const char *call_sid;
+    const char *merchant_id; /* "": none */
+};
+
 /*
  * Appends the client's request as the pod shall see it: for `path`, which begins with a slash, with the
  * client's query. Headers that are meant for this connection alone are left out, and so are those that only
  * this router may write, and, unless the peer is a trusted proxy, those that say who the client is. Who asked
- * and how is added, with what a trusted proxy says of it.
+ * and how is added, with what a trusted proxy says of it, and so is the call: X-Call-Sid, X-Merchant-Id. A
+ * traceparent is passed on, with its tracestate, if it is the only one and valid.
  */
 void head_write_request(const struct trusted *trusted, struct http_request *request, struct slice path,
-                        struct strbuf *buf);
+                        const struct head_call *call, struct strbuf *buf);
 
 /* What the pod answered. */
 struct head_answer {

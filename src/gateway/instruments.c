@@ -5,7 +5,7 @@
 
 static const double duration_bounds[] = {1, 5, 15, 30, 60, 120, 300, 600, 1200, 3600, 7200, 14400};
 
-const char *refusal_reason_name(enum refusal_reason reason)
+const char *stream_refusal_name(enum stream_refusal reason)
 {
     static const char *const names[REFUSED_REASONS] = {
         [REFUSED_REQUEST] = "bad_request",    [REFUSED_TICKET] = "bad_ticket",
@@ -67,7 +67,7 @@ int gateway_count_in(struct gateway_metrics *count, struct metrics *metrics)
     count->to_pod = series(bytes, "to_pod");
     count->to_client = series(bytes, "to_client");
     for (unsigned i = 0; i < REFUSED_REASONS; i++)
-        count->refusals[i] = series(refusals, refusal_reason_name((enum refusal_reason)i));
+        count->refusals[i] = series(refusals, stream_refusal_name((enum stream_refusal)i));
     for (unsigned i = 0; i < CONNECT_FAILURES; i++)
         count->failures[i] = series(failed, failures[i]);
     count->moves[0] = series(moves, "moved");

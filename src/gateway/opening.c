@@ -1,9 +1,11 @@
 /*
- * opening.c - one handshake: which call, which pod, is it there, does it agree.
+ * opening.c - one handshake: finds the call and its pod, connects to the pod, and asks it to
+ * accept.
  *
- * The client's request stays unanswered until the pod has said yes or no; so a call can move to another pod
- * meanwhile, and every refusal is an ordinary answer. Nothing is under way when an opening ends: a question
- * to the store or a connection attempt that is no longer wanted is waited for.
+ * The client's request stays unanswered until the pod has accepted or refused. So a call can move
+ * to another pod meanwhile, and every refusal is an ordinary answer. An opening waits for one thing
+ * at a time: its phase says for which. It does not end while the store or a connection attempt
+ * still has to come back to it.
  */
 #include <stdio.h>
 #include <stdlib.h>
@@ -11,6 +13,7 @@
 #include "base/clock.h"
 #include "base/log.h"
 #include "base/log_limit.h"
+#include "base/log_text.h"
 #include "base/slice.h"
 #include "gateway/gateway_internal.h"
 #include "gateway/head.h"
@@ -30,23 +33,35 @@ enum {
 #define CLIENT_GONE "the client has gone"
 #define CALL_FULL "the call has too many connections"
 
+/* What an opening waits for. opening_enter changes it. */
+enum opening_phase {
+    OPENING_BEGINNING,  /* nothing: its function is still running */
+    OPENING_ASKING,     /* an answer of the store */
+    OPENING_CONNECTING, /* a connection to the pod */
+    OPENING_GREETING,   /* the pod's answer to the handshake */
+    OPENING_ENDED,      /* its timer to be closed; the request was answered or handed over */
+    OPENING_PHASES,
+};
+
 struct opening {
     unsigned magic;
+    enum opening_phase phase;
     struct gateway *gateway;
     struct http_request *request;
     struct list link;
     struct slice path; /* what the pod is asked for */
     struct held_call *call;
     struct ask ask;
-    struct connecting *connecting; /* NULL: not under way */
-    uv_tcp_t *pod_tcp;
-    uv_timer_t timer;     /* for the pod's answer */
-    struct strbuf answer; /* in the request's arena, as all that is not fixed in size */
+    struct connecting *connecting; /* while OPENING_CONNECTING */
+    uv_tcp_t *pod_tcp;             /* while OPENING_GREETING; else NULL */
+    uv_timer_t timer;              /* for the pod's answer */
+    struct strbuf answer;          /* in the request's arena, as all that is not fixed in size */
     bool is_aborted;
     bool is_forsaken;       /* its client has gone, and another one of the call needs its place */
     enum pod_source source; /* of the pod that has the call */
     unsigned moves;
     char call_sid[CALL_SID_MAX + 1];
+    const char *merchant_id;        /* in the request's arena; "": none */
     char url_pod[POD_NAME_MAX + 1]; /* the one that the URL names */
     char pod[POD_NAME_MAX + 1];     /* the one that has the call */
     char address[ADDRESS_MAX + 1];
@@ -58,11 +73,34 @@ struct opening *opening_of(struct list *link)
     return LIST_ENTRY(link, struct opening, link);
 }
 
+/* Each phase, and the phases that may follow it. */
+static void opening_enter(struct opening *opening, enum opening_phase phase)
+{
+    static const unsigned may_follow[OPENING_PHASES] = {
+        [OPENING_BEGINNING] = 1U << OPENING_ASKING | 1U << OPENING_ENDED,
+        [OPENING_ASKING] = 1U << OPENING_ASKING | 1U << OPENING_CONNECTING | 1U << OPENING_ENDED,
+        [OPENING_CONNECTING] = 1U << OPENING_ASKING | 1U << OPENING_GREETING | 1U << OPENING_ENDED,
+        [OPENING_GREETING] = 1U << OPENING_ENDED,
+    };
+
+    MAGIC_CHECK(opening, OPENING_MAGIC);
+    assert(may_follow[opening->phase] & 1U << phase);
+    opening->phase = phase;
+}
+
+/* At the beginning of every callback: it comes in the phase that waits for it. */
+static void opening_check(const struct opening *opening, enum opening_phase phase)
+{
+    MAGIC_CHECK(opening, OPENING_MAGIC);
+    assert(opening->phase == phase);
+}
+
 static void opening_freed(uv_handle_t *handle)
 {
     struct opening *opening = handle->data;
     struct gateway *gateway = opening->gateway;
 
+    opening_check(opening, OPENING_ENDED);
     gateway->opening_count--;
     opening->magic = 0;
     free(opening);
@@ -83,6 +121,7 @@ static void opening_drop_pod(struct opening *opening)
 /* The request has been answered or handed over. */
 static void opening_end(struct opening *opening)
 {
+    opening_enter(opening, OPENING_ENDED);
     opening_drop_pod(opening);
     if (opening->call)
         calls_drop(TAKE(opening->call), false);
@@ -91,7 +130,7 @@ static void opening_end(struct opening *opening)
 }
 
 static void log_refusal(const struct gateway *gateway UNUSED, struct http_request *request,
-                        const struct opening *opening, int status, enum refusal_reason reason,
+                        const struct opening *opening, int status, enum stream_refusal reason,
                         const char *message)
 {
     const char *pod = !opening          ? http_request_param(request, "pod")
@@ -103,7 +142,7 @@ static void log_refusal(const struct gateway *gateway UNUSED, struct http_reques
     if ((status < 500 || !opening) && !log_limit_passes(LOG_OF_GATEWAY, LOG_INFO))
         return;
     LOG_AT(status >= 500 ? LOG_WARN : LOG_INFO, "connection refused", log_str("error", message),
-           log_str("reason", refusal_reason_name(reason)), log_num("status", status),
+           log_str("reason", stream_refusal_name(reason)), log_num("status", status),
            log_str("pod", log_cut(pod_text, slice_of(pod ? pod : ""))),
            log_str("call_sid", opening ? opening->call_sid : NULL),
            log_str("pod_answer", opening && opening->pod_answer[0] ? opening->pod_answer : NULL),
@@ -111,7 +150,7 @@ static void log_refusal(const struct gateway *gateway UNUSED, struct http_reques
 }
 
 static void refuse(struct gateway *gateway, struct http_request *request, struct opening *opening, int status,
-                   enum refusal_reason reason, const char *message)
+                   enum stream_refusal reason, const char *message)
 {
     metrics_add(gateway->metrics.refusals[reason], 1);
     log_refusal(gateway, request, opening, status, reason, message);
@@ -122,16 +161,15 @@ static void refuse(struct gateway *gateway, struct http_request *request, struct
     http_respond_error(request, status, message);
 }
 
-static void opening_refuse(struct opening *opening, int status, enum refusal_reason reason,
+static void opening_refuse(struct opening *opening, int status, enum stream_refusal reason,
                            const char *message)
 {
     refuse(opening->gateway, opening->request, opening, status, reason, message);
 }
 
 /* True: the opening was to end as soon as something came back, and has ended. */
-static bool opening_is_over(struct opening *opening)
+static bool opening_is_ending(struct opening *opening)
 {
-    assert(opening->magic == OPENING_MAGIC);
     if (opening->is_forsaken) {
         opening_refuse(opening, 400, REFUSED_CLIENT_GONE, CLIENT_GONE);
         return true;
@@ -143,15 +181,18 @@ static bool opening_is_over(struct opening *opening)
 
 static void opening_refuse_store(struct opening *opening, int err)
 {
-    log_warn("store cannot answer", log_str("route", http_request_route(opening->request)),
-             log_str("cause", strerror(-err)), log_str("request_id", http_request_id(opening->request)));
+    log_error("a stream was refused: the store cannot answer",
+              log_str("route", http_request_route(opening->request)->pattern),
+              log_str("cause", store_error_text(err)),
+              log_str("request_id", http_request_id(opening->request)));
     opening_refuse(opening, 503, REFUSED_STORE, "the store is out of reach");
 }
 
 /* The store has answered: true if the opening cannot go on, and has ended. */
 static bool opening_has_failed(struct opening *opening, int err)
 {
-    if (opening_is_over(opening))
+    opening_check(opening, OPENING_ASKING);
+    if (opening_is_ending(opening))
         return true;
     if (err < 0)
         opening_refuse_store(opening, err);
@@ -166,6 +207,8 @@ static bool opening_ask(struct opening *opening, const struct command *command, 
 
     if (err < 0)
         opening_refuse_store(opening, err);
+    else
+        opening_enter(opening, OPENING_ASKING);
     return err == 0;
 }
 
@@ -177,7 +220,7 @@ static void opening_carry(struct opening *opening)
 {
     struct held_call *call = opening->call;
     size_t others;
-    const struct carried_names names = {
+    const struct call_connection_names names = {
         .call_sid = opening->call_sid, .pod = opening->pod, .request_id = http_request_id(opening->request)};
     uv_tcp_t *client;
     struct slice early;
@@ -185,7 +228,7 @@ static void opening_carry(struct opening *opening)
 
     (void)uv_timer_stop(&opening->timer);
     (void)uv_read_stop((uv_stream_t *)opening->pod_tcp);
-    if (calls_is_over(opening->call)) {
+    if (calls_is_finished(opening->call)) {
         opening_refuse(opening, 409, REFUSED_NO_CALL, "the call has ended");
         return;
     }
@@ -197,28 +240,28 @@ static void opening_carry(struct opening *opening)
     others = opening_count_of_call(opening) - 1;
     err = http_upgrade(opening->request, &client, &early);
     if (err < 0) {
-        /* Who has gone does not see this; but every request is answered. */
+        /* A client that has gone does not see this; but every request is answered. */
         opening_refuse(opening, err == -ENOMEM ? 503 : 400,
                        err == -ENOMEM ? REFUSED_NO_MEMORY : REFUSED_CLIENT_GONE,
                        err == -ENOMEM ? "out of memory" : CLIENT_GONE);
         return;
     }
-    err = carried_start(opening->gateway, &names, opening->call, client, opening->pod_tcp,
-                        strbuf_slice(&opening->answer), early);
+    err = call_connection_start(opening->gateway, &names, opening->call, client, opening->pod_tcp,
+                                strbuf_slice(&opening->answer), early);
     if (err < 0) {
         log_warn("connection dropped: out of memory", log_str("call_sid", opening->call_sid));
         uv_close((uv_handle_t *)client, opening_socket_closed);
     } else {
         opening->pod_tcp = NULL;
         opening->call = NULL;
-        carried_make_room(opening->gateway, call, others);
+        call_connection_make_room(opening->gateway, call, others);
     }
     opening_end(opening);
 }
 
 /*
- * The pod has answered something else than yes. What it said is for the log: who may register a pod must not
- * be able to read through us what other services say.
+ * The pod has not accepted. Its answer goes only to the log: a client that may register pods must
+ * not be able to read the answers of other services through the router.
  */
 static void opening_refuse_by_pod(struct opening *opening, struct slice said)
 {
@@ -244,7 +287,10 @@ static void opening_look(struct opening *opening, bool is_end)
 static void opening_alloc(uv_handle_t *handle, size_t suggested UNUSED, uv_buf_t *ret_buf)
 {
     struct opening *opening = handle->data;
-    char *room = strbuf_grow(&opening->answer, ANSWER_STEP);
+    char *room;
+
+    opening_check(opening, OPENING_GREETING);
+    room = strbuf_grow(&opening->answer, ANSWER_STEP);
 
     *ret_buf = uv_buf_init(room, room ? ANSWER_STEP : 0);
 }
@@ -253,7 +299,7 @@ static void opening_read(uv_stream_t *stream, ssize_t count, const uv_buf_t *buf
 {
     struct opening *opening = stream->data;
 
-    assert(opening->magic == OPENING_MAGIC);
+    opening_check(opening, OPENING_GREETING);
     if (count == 0)
         return;
     if (count > 0)
@@ -266,7 +312,10 @@ static void opening_read(uv_stream_t *stream, ssize_t count, const uv_buf_t *buf
 
 static void opening_not_answered(uv_timer_t *timer)
 {
-    opening_refuse(timer->data, 504, REFUSED_NO_ANSWER, "the pod does not answer");
+    struct opening *opening = timer->data;
+
+    opening_check(opening, OPENING_GREETING);
+    opening_refuse(opening, 504, REFUSED_NO_ANSWER, "the pod does not answer");
 }
 
 /* Connected: asks the pod what the client asked us. */
@@ -274,12 +323,13 @@ static void opening_greet(struct opening *opening)
 {
     struct arena *arena = http_request_arena(opening->request);
     uv_stream_t *stream = (uv_stream_t *)opening->pod_tcp;
+    const struct head_call call = {.call_sid = opening->call_sid, .merchant_id = opening->merchant_id};
     struct strbuf head;
     uv_buf_t buf;
 
     strbuf_init(&head, arena, HEAD_REQUEST_MAX);
     strbuf_init(&opening->answer, arena, ANSWER_MAX);
-    head_write_request(opening->gateway->settings.trusted, opening->request, opening->path, &head);
+    head_write_request(opening->gateway->settings.trusted, opening->request, opening->path, &call, &head);
     if (strbuf_failed(&head)) {
         opening_refuse(opening, 431, REFUSED_REQUEST, "header too large");
         return;
@@ -307,6 +357,13 @@ static void opening_found(struct opening *opening, const char *pod, const char *
     snprintf(opening->address, sizeof(opening->address), "%s", address);
 }
 
+/* Where the call is, and whose it is. */
+static void opening_found_call(struct opening *opening, const struct call_info *call)
+{
+    opening_found(opening, call->pod, call->address, call->pod_source);
+    opening->merchant_id = call->merchant_id;
+}
+
 static void opening_look_at_pod(struct opening *opening);
 
 /* The store knows that we carry the call, and says where it is: it may have moved since its URL was made. */
@@ -318,8 +375,7 @@ static void opening_held(void *arg, int err, const struct result *result)
         return;
     if (result->outcome == OUTCOME_OK) {
         calls_found(opening->call, &result->hold.call, result->hold.was_connected);
-        opening_found(opening, result->hold.call.pod, result->hold.call.address,
-                      result->hold.call.pod_source);
+        opening_found_call(opening, &result->hold.call);
         opening_connect(opening);
     } else if (result->hold.has_ended || opening->pod[0]) {
         opening_refuse(opening, 409, REFUSED_NO_CALL, "the call has ended");
@@ -383,8 +439,7 @@ static void opening_looked_again(void *arg, int err, const struct result *result
         opening_refuse(opening, 502, REFUSED_UNREACHABLE, "the pod takes no more connections");
     } else {
         calls_moved(opening->call, result->call.call.pod);
-        opening_found(opening, result->call.call.pod, result->call.call.address,
-                      result->call.call.pod_source);
+        opening_found_call(opening, &result->call.call);
         opening_connect(opening);
     }
 }
@@ -398,7 +453,7 @@ static void opening_move(struct opening *opening)
 
     if (opening->moves++ == MOVES_MAX)
         opening_refuse(opening, 503, REFUSED_UNREACHABLE, "no pod can be reached");
-    else if (carried_has_client(opening->gateway, opening->call))
+    else if (call_connection_has_client(opening->gateway, opening->call))
         (void)opening_ask(opening, &look, opening_looked_again);
     else
         (void)opening_ask(opening, &move, opening_moved);
@@ -408,11 +463,13 @@ static void opening_connected(void *arg, int err, uv_tcp_t *tcp)
 {
     struct opening *opening = arg;
 
+    opening_check(opening, OPENING_CONNECTING);
     opening->connecting = NULL;
     opening->pod_tcp = tcp;
-    if (opening_is_over(opening))
+    if (opening_is_ending(opening))
         return;
     if (err == 0) {
+        opening_enter(opening, OPENING_GREETING);
         opening_greet(opening);
         return;
     }
@@ -446,17 +503,26 @@ static void opening_connect(struct opening *opening)
         opening_refuse(opening, err == -ENOMEM ? 503 : 502,
                        err == -ENOMEM ? REFUSED_NO_MEMORY : REFUSED_NO_ADDRESS,
                        err == -ENOMEM ? "out of memory" : "the pod's address cannot be used");
+    else
+        opening_enter(opening, OPENING_CONNECTING);
 }
 
-/*
- * Gives it up as soon as that is possible: at once, unless the store is being asked, whose answer ends it.
- */
+/* Gives it up as soon as that is possible. */
 static void opening_give_up(struct opening *opening)
 {
-    if (opening->connecting)
-        connect_cancel(opening->connecting);
-    else if (opening->pod_tcp)
-        (void)opening_is_over(opening);
+    switch (opening->phase) {
+    case OPENING_CONNECTING:
+        connect_cancel(opening->connecting); /* its end comes back with -ECANCELED */
+        break;
+    case OPENING_GREETING:
+        (void)opening_is_ending(opening);
+        break;
+    case OPENING_BEGINNING:
+    case OPENING_ASKING: /* the answer ends it */
+    case OPENING_ENDED:
+    case OPENING_PHASES:
+        break;
+    }
 }
 
 /*
@@ -488,7 +554,7 @@ static bool opening_has_room(const struct opening *opening)
     const struct gateway *gateway = opening->gateway;
 
     return calls_connections(opening->call) <= gateway->settings.streams_per_call ||
-           carried_has_room(gateway, opening->call, opening_count_of_call(opening));
+           call_connection_has_room(gateway, opening->call, opening_count_of_call(opening));
 }
 
 /* Nothing is connected before the store knows of it: what is being opened must not be released meanwhile. */
@@ -642,7 +708,7 @@ static bool refuse_at_once(struct gateway *gateway, struct http_request *request
         refuse(gateway, request, NULL, 400, REFUSED_REQUEST, "only a WebSocket can be opened here");
     else if (gateway->is_draining || gateway->is_stopping)
         refuse(gateway, request, NULL, 503, REFUSED_STOPPING, "the router is stopping");
-    else if (gateway->carried_count + gateway->opening_count >= gateway->settings.max_connections)
+    else if (gateway->connection_count + gateway->opening_count >= gateway->settings.max_connections)
         refuse(gateway, request, NULL, 503, REFUSED_TOO_MANY, "too many connections");
     else if (!name_is_pod(pod, strlen(pod)))
         refuse(gateway, request, NULL, 404, REFUSED_UNKNOWN_POD, "unknown pod");
@@ -666,6 +732,7 @@ void opening_start(struct gateway *gateway, struct http_request *request)
     opening->magic = OPENING_MAGIC;
     opening->gateway = gateway;
     opening->request = request;
+    opening->merchant_id = "";
     err = uv_timer_init(gateway->loop, &opening->timer);
     assert(err == 0); /* it never fails */
     opening->timer.data = opening;

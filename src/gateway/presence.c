@@ -6,6 +6,7 @@
 #include "base/log.h"
 
 enum {
+    PRESENCE_MAGIC = 0x70726573,
     PRESENCE_ARENA_MAX = 64 * 1024,
     PRESENCE_INTERVAL_MS = CARRIER_TTL_MS / 3,
     PRESENCE_RETRY_MS = 1000,
@@ -16,7 +17,9 @@ static void presence_closed(uv_handle_t *handle)
 {
     struct presence *presence = handle->data;
 
+    MAGIC_CHECK(presence, PRESENCE_MAGIC);
     arena_release(&presence->arena);
+    presence->magic = 0;
     presence->stopped(presence->stopped_arg);
 }
 
@@ -29,10 +32,11 @@ static void presence_left(void *arg, int err, const struct result *result UNUSED
 {
     struct presence *presence = arg;
 
+    MAGIC_CHECK(presence, PRESENCE_MAGIC);
     if (err < 0 && presence->is_known)
         log_warn("the store does not know that this router has stopped: for a while it is taken for a "
                  "carrier of the calls that it had",
-                 log_str("error", strerror(-err)));
+                 log_str("error", store_error_text(err)));
     presence_close(presence);
 }
 
@@ -62,9 +66,9 @@ static void presence_await(struct presence *presence, uint64_t delay_ms)
 static void presence_failed(struct presence *presence, const char *error)
 {
     if (!presence->is_failing)
-        log_warn("the store does not hear that this router is alive: after 30 s the calls that it carries "
-                 "may be released by others",
-                 log_str("error", error));
+        log_warn("the store does not hear that this router is alive: if that lasts, others may release the "
+                 "calls that it carries",
+                 log_str("error", error), log_num("after_ms", CARRIER_TTL_MS));
     presence->is_failing = true;
     presence_await(presence, PRESENCE_RETRY_MS);
 }
@@ -73,13 +77,14 @@ static void presence_said(void *arg, int err, const struct result *result)
 {
     struct presence *presence = arg;
 
+    MAGIC_CHECK(presence, PRESENCE_MAGIC);
     presence->is_asking = false;
     if (presence->is_leaving) {
         presence_leave(presence);
         return;
     }
     if (err < 0 || result->outcome != OUTCOME_OK) {
-        presence_failed(presence, err < 0 ? strerror(-err) : result->error);
+        presence_failed(presence, err < 0 ? store_error_text(err) : result->error);
         return;
     }
     presence->others = result->present.others;
@@ -106,7 +111,7 @@ void presence_renew(struct presence *presence)
 void presence_start(struct presence *presence, uv_loop_t *loop, const char *carrier,
                     const struct asker *asker)
 {
-    *presence = (struct presence){.carrier = carrier, .asker = asker};
+    *presence = (struct presence){.magic = PRESENCE_MAGIC, .carrier = carrier, .asker = asker};
     arena_init(&presence->arena, PRESENCE_ARENA_MAX);
     (void)uv_timer_init(loop, &presence->timer);
     presence->timer.data = presence;

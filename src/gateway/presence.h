@@ -1,9 +1,9 @@
 /*
- * presence.h - tells those who share the store that this router is alive, and hears how many others are.
+ * presence.h - reports to the store that this router is alive, and learns how many others are.
  *
  * Says it at the start and every third of CARRIER_TTL_MS, whether or not a call is carried: a router that is
  * silent for longer is taken for dead, and what it carried for closed. The last word is that it leaves.
- * Inside the room only.
+ * Inside the module only.
  */
 #ifndef GATEWAY_PRESENCE_H
 #define GATEWAY_PRESENCE_H
@@ -11,6 +11,7 @@
 #include "gateway/ask.h"
 
 struct presence {
+    unsigned magic;
     const struct asker *asker;
     const char *carrier;
     uv_timer_t timer;

@@ -1,5 +1,5 @@
 /*
- * probe.c - is a pod that broke a connection still there?
+ * probe.c - checks whether a pod that broke a connection still exists.
  *
  * A process that was killed leaves connections that fail; one that is alive closes them in order, or accepts
  * the next one. So a connection that failed is followed by one attempt to connect. If that fails as well the
@@ -13,11 +13,13 @@
 #include "gateway/gateway_internal.h"
 
 enum {
+    PROBE_MAGIC = 0x70726f62,
     PROBES_MAX = 512, /* at once; beyond them the pod's next call finds out */
     PROBE_ARENA_MAX = 1024 * 1024,
 };
 
 struct probe {
+    unsigned magic;
     struct gateway *gateway;
     struct list link;
     struct ask ask;
@@ -33,6 +35,7 @@ static void probe_end(struct probe *probe)
     list_remove(&probe->link);
     gateway->probe_count--;
     arena_release(&probe->arena);
+    probe->magic = 0;
     free(probe);
     gateway_lost_one(gateway);
 }
@@ -53,12 +56,13 @@ static void probe_put_aside(void *arg, int err, const struct result *result)
 {
     struct probe *probe = arg;
 
+    MAGIC_CHECK(probe, PROBE_MAGIC);
     if (err == 0 && result->outcome == OUTCOME_OK)
         log_warn("a pod broke its connection and cannot be reached: it is put aside",
                  log_str("pod", probe->pod), log_num("aside_ms", GATEWAY_ASIDE_MS));
     else if (err < 0)
         log_warn("a pod that cannot be reached cannot be put aside", log_str("pod", probe->pod),
-                 log_str("error", strerror(-err)));
+                 log_str("error", store_error_text(err)));
     probe_end(probe);
 }
 
@@ -73,6 +77,7 @@ static void probe_connected(void *arg, int err, uv_tcp_t *tcp)
     const struct command command = {.type = COMMAND_DRAIN,
                                     .drain = {.pod = probe->pod, .ttl_ms = GATEWAY_ASIDE_MS}};
 
+    MAGIC_CHECK(probe, PROBE_MAGIC);
     probe->connecting = NULL;
     if (tcp)
         uv_close((uv_handle_t *)tcp, probe_socket_closed);
@@ -90,6 +95,7 @@ static void probe_looked(void *arg, int err, const struct result *result)
     struct gateway *gateway = probe->gateway;
     struct connect_target target;
 
+    MAGIC_CHECK(probe, PROBE_MAGIC);
     if (err < 0 || result->outcome != OUTCOME_OK || result->pod.is_draining || !result->pod.address[0] ||
         gateway->is_stopping) {
         probe_end(probe);
@@ -119,6 +125,7 @@ void probe_start(struct gateway *gateway, const char *pod)
     probe = calloc(1, sizeof(*probe));
     if (!probe)
         return;
+    probe->magic = PROBE_MAGIC;
     probe->gateway = gateway;
     arena_init(&probe->arena, PROBE_ARENA_MAX);
     snprintf(probe->pod, sizeof(probe->pod), "%s", pod);

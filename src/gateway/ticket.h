@@ -1,5 +1,5 @@
 /*
- * ticket.h - a signed text that says: this call may do this at this pod's URL and path, until then.
+ * ticket.h - a signed text: it allows one call to use one URL of one pod, until its expiry.
  *
  * One path segment: base64url without padding of a version byte, the expiry (seconds since 1970, big endian,
  * 8 bytes), 16 bytes of HMAC-SHA256, and the call_sid. The MAC is over version, expiry, the purpose (1 byte),

@@ -94,6 +94,7 @@ static void tunnel_socket_closed(uv_handle_t *handle)
 {
     struct tunnel_side *side = handle->data;
 
+    MAGIC_CHECK(side->tunnel, TUNNEL_MAGIC);
     side->tcp = NULL;
     free(handle);
     tunnel_lost_handle(side->tunnel);
@@ -117,13 +118,13 @@ static void tunnel_close(struct tunnel *tunnel, enum tunnel_end end)
 
 bool tunnel_client_has_ended(const struct tunnel *tunnel)
 {
-    assert(tunnel->magic == TUNNEL_MAGIC);
+    MAGIC_CHECK(tunnel, TUNNEL_MAGIC);
     return tunnel->is_closing || tunnel->client.has_ended;
 }
 
 uint64_t tunnel_client_silence_ms(const struct tunnel *tunnel)
 {
-    assert(tunnel->magic == TUNNEL_MAGIC);
+    MAGIC_CHECK(tunnel, TUNNEL_MAGIC);
     if (tunnel->client.has_ended)
         return UINT64_MAX;
     /* While the pod does not take what it has, nobody listens to the client. */
@@ -132,13 +133,13 @@ uint64_t tunnel_client_silence_ms(const struct tunnel *tunnel)
 
 bool tunnel_is_closing(const struct tunnel *tunnel)
 {
-    assert(tunnel->magic == TUNNEL_MAGIC);
+    MAGIC_CHECK(tunnel, TUNNEL_MAGIC);
     return tunnel->is_closing;
 }
 
 void tunnel_cut(struct tunnel *tunnel, enum tunnel_end end)
 {
-    assert(tunnel->magic == TUNNEL_MAGIC);
+    MAGIC_CHECK(tunnel, TUNNEL_MAGIC);
     tunnel_close(tunnel, end);
 }
 
@@ -152,6 +153,7 @@ static void side_shut(uv_shutdown_t *shutdown, int status UNUSED)
 {
     struct tunnel_side *side = CONTAINER_OF(shutdown, struct tunnel_side, shutdown);
 
+    MAGIC_CHECK(side->tunnel, TUNNEL_MAGIC);
     /* Whether it worked or not: nothing more can be sent. */
     side->is_shut = true;
     if (!side->tunnel->is_closing)
@@ -198,6 +200,7 @@ static void side_written(uv_write_t *write, int status)
     struct tunnel_side *side = CONTAINER_OF(write, struct tunnel_side, write);
     struct tunnel *tunnel = side->tunnel;
 
+    MAGIC_CHECK(side->tunnel, TUNNEL_MAGIC);
     free(TAKE(side->pending));
     if (tunnel->is_closing)
         return;
@@ -251,6 +254,7 @@ static void side_alloc(uv_handle_t *handle, size_t suggested UNUSED, uv_buf_t *r
 {
     struct tunnel_side *side = handle->data;
 
+    MAGIC_CHECK(side->tunnel, TUNNEL_MAGIC);
     *ret_buf = uv_buf_init(side->tunnel->settings.scratch, TUNNEL_BUFFER);
 }
 
@@ -259,7 +263,7 @@ static void side_read(uv_stream_t *stream, ssize_t count, const uv_buf_t *buf)
     struct tunnel_side *side = stream->data;
     struct tunnel *tunnel = side->tunnel;
 
-    assert(tunnel->magic == TUNNEL_MAGIC);
+    MAGIC_CHECK(tunnel, TUNNEL_MAGIC);
     if (count == 0)
         return;
     if (count == UV_EOF) {

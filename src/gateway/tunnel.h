@@ -1,5 +1,5 @@
 /*
- * tunnel.h - two sockets whose bytes go to each other, untouched.
+ * tunnel.h - copies the bytes of two sockets to each other, unchanged.
  *
  * What is read from one side is written to the other at once. Only what the kernel does not take is kept, at
  * most one read's worth for each direction, and that side is not read until it is gone: so a slow reader

@@ -69,7 +69,7 @@ static bool block_is_inside(const struct address_block *block, enum address_kind
     return address_kind(&block->address) == kind && address_kind(&last) == kind;
 }
 
-static const char *kind_refusal(enum address_kind kind)
+static const char *kind_forbidden_by(enum address_kind kind)
 {
     switch (kind) {
     case ADDRESS_LOOPBACK:
@@ -90,7 +90,8 @@ static const char *kind_refusal(enum address_kind kind)
     return NULL;
 }
 
-const char *address_refusal(const struct trusted *allow, const struct address *address, bool may_be_loopback)
+const char *address_forbidden_by(const struct trusted *allow, const struct address *address,
+                                 bool may_be_loopback)
 {
     enum address_kind kind = address_kind(address);
     bool is_fine = kind == ADDRESS_ORDINARY || (kind == ADDRESS_LOOPBACK && may_be_loopback);
@@ -102,7 +103,7 @@ const char *address_refusal(const struct trusted *allow, const struct address *a
     }
     if (trusted_block(allow, 0))
         return "is not in POD_ADDRESS_ALLOW";
-    return is_fine ? NULL : kind_refusal(kind);
+    return is_fine ? NULL : kind_forbidden_by(kind);
 }
 
 /* RFC 6761: localhost, and what ends with .localhost; each may have a dot at its end. */
@@ -133,7 +134,7 @@ static bool read_text(const char *text, struct address *ret_address, bool *ret_i
     return address_parse(*ret_is_localhost ? SLICE("127.0.0.1") : host, ret_address) == 0;
 }
 
-const char *address_text_refusal(const struct trusted *allow, const char *text, bool may_be_loopback)
+const char *address_text_forbidden_by(const struct trusted *allow, const char *text, bool may_be_loopback)
 {
     static const struct address ipv6_loopback = {.bytes = {[15] = 1}};
     struct address address;
@@ -142,9 +143,9 @@ const char *address_text_refusal(const struct trusted *allow, const char *text, 
     if (!read_text(text, &address, &is_name))
         return NULL;
     /* Which of the two localhost is turns out when it is looked up. */
-    if (is_name && !address_refusal(allow, &ipv6_loopback, may_be_loopback))
+    if (is_name && !address_forbidden_by(allow, &ipv6_loopback, may_be_loopback))
         return NULL;
-    return address_refusal(allow, &address, may_be_loopback);
+    return address_forbidden_by(allow, &address, may_be_loopback);
 }
 
 bool address_text_is_loopback(const char *text)

@@ -1,5 +1,5 @@
 /*
- * address_rule.h - where a pod that registered itself may be.
+ * address_rule.h - the addresses that a pod which registered itself may have.
  *
  * Whoever may register a pod chooses where this router connects to. Addresses that mean something else on
  * this machine than on the pod's (loopback, link-local, where clouds have their metadata service, and what
@@ -30,10 +30,11 @@ enum address_kind address_kind(const struct address *address);
  * May a pod that registered itself be here? `allow` is the operator's list; NULL or empty: there is none.
  * NULL: yes. Else why not, as the end of a sentence that begins with the address; static.
  */
-const char *address_refusal(const struct trusted *allow, const struct address *address, bool may_be_loopback);
+const char *address_forbidden_by(const struct trusted *allow, const struct address *address,
+                                 bool may_be_loopback);
 
 /* The same for what a pod registers: "host:port". NULL also for a name. */
-const char *address_text_refusal(const struct trusted *allow, const char *text, bool may_be_loopback);
+const char *address_text_forbidden_by(const struct trusted *allow, const char *text, bool may_be_loopback);
 
 /*
  * Does the text itself say loopback: a literal one, or localhost? It was judged when it was registered, and

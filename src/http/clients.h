@@ -1,5 +1,5 @@
 /*
- * clients.h - how many connections each client has. Internal to the room.
+ * clients.h - counts the connections of each client. Internal to the module.
  *
  * A client is an address; an IPv6 one is its /64, which one machine may have as a whole. Trusted proxies
  * speak for many clients and are not counted. A client is remembered only while it has connections, so that

@@ -132,8 +132,8 @@ static bool connection_finish(struct http_connection *connection)
     }
     if (request->is_unsent && request->on_unsent)
         request->on_unsent(request->on_unsent_arg);
-    if (request->state != REQUEST_READING && server->on_done)
-        server->on_done(request, server->on_done_arg);
+    if (request->state != REQUEST_READING && server->hooks.done)
+        server->hooks.done(request, http_request_route(request), server->hooks.arg);
     http_request_put(request);
     connection->request = NULL;
     if (!connection->tcp) {
@@ -162,7 +162,7 @@ static void connection_closed(uv_handle_t *handle)
     struct http_connection *connection = handle->data;
     struct http_request *request = connection->request;
 
-    assert(connection->magic == CONNECTION_MAGIC);
+    MAGIC_CHECK(connection, CONNECTION_MAGIC);
     connection->tcp = NULL;
     free(handle);
     server_lost_socket(connection->server, connection);
@@ -229,38 +229,59 @@ void connection_linger(struct http_connection *connection)
         connection_start(connection);
 }
 
+static enum router_method connection_method(const struct http_request *request)
+{
+    if (request->method == HTTP_POST)
+        return ROUTER_POST;
+    if (request->method == HTTP_GET)
+        return ROUTER_GET;
+    return router_method_of(llhttp_method_name((llhttp_method_t)request->method));
+}
+
+/* Finds the route, once the header is there. */
+static void connection_look_up(struct http_connection *connection)
+{
+    struct http_request *request = connection->request;
+    struct slice path;
+
+    if (!request->header_done || request->is_looked_up)
+        return;
+    request->is_looked_up = true;
+    path = http_request_path(request);
+    if (request->method == HTTP_CONNECT || path.len == 0 || path.data[0] != '/') {
+        /* A proxy's request, or one for the server as a whole: nothing here answers those. */
+        request->match.allowed = connection->server->router.methods;
+        request->match_err = -ENOTSUP;
+        return;
+    }
+    request->match_err = router_find(&connection->server->router, connection_method(request), path,
+                                     &request->arena, &request->match);
+}
+
 /* Gives the request to its handler, or answers it when there is none. */
 static void connection_dispatch(struct http_connection *connection)
 {
     struct http_server *server = connection->server;
     struct http_request *request = connection->request;
-    const char *method_name = llhttp_method_name((llhttp_method_t)request->method);
-    enum router_method method = request->method == HTTP_POST  ? ROUTER_POST
-                                : request->method == HTTP_GET ? ROUTER_GET
-                                                              : router_method_of(method_name);
-    struct slice path = http_request_path(request);
+    const struct router_route *route = request->match.route;
     char allow[ROUTER_ALLOW_MAX];
-    int rc;
 
+    assert(request->is_looked_up);
     request->state = REQUEST_WORKING;
+    request->is_dispatched = true;
     if (request->id_len == 0)
         http_request_make_id(request);
-    if (request->method == HTTP_CONNECT || path.data[0] != '/') {
-        /* A proxy's request, or one for the server as a whole: nothing here answers those. */
-        request->close = true;
-        request->match.allowed = server->router.methods;
-        rc = -ENOTSUP;
-    } else {
-        rc = router_find(&server->router, method, path, &request->arena, &request->match);
-    }
-    switch (rc) {
+    switch (request->match_err) {
     case 0:
-        request->match.route->handler(request, request->match.route->arg);
+        if (!server->hooks.admit || server->hooks.admit(request, route->row, server->hooks.arg))
+            route->row->handler(request, route->arg);
         break;
     case -ENOENT:
         http_respond_error(request, 404, "no such path");
         break;
     case -ENOTSUP:
+        if (!request->match.resource)
+            request->close = true;
         router_format_allow(request->match.allowed, allow);
         http_response_header(request, "Allow", allow);
         http_respond_error(request, 405, "method not allowed");
@@ -275,6 +296,21 @@ static void connection_dispatch(struct http_connection *connection)
 }
 
 /*
+ * The row that the guard gets. CONNECT is never routed, but a path in it is guarded as with any
+ * other method.
+ */
+static const struct http_route *connection_guarded_row(struct http_connection *connection)
+{
+    struct http_request *request = connection->request;
+    struct slice path = http_request_path(request);
+    struct router_match match = request->match;
+
+    if (request->method == HTTP_CONNECT && path.len > 0 && path.data[0] == '/')
+        (void)!router_find(&connection->server->router, ROUTER_OTHER, path, &request->arena, &match);
+    return router_match_row(&match);
+}
+
+/*
  * Asks the guard, once the header is there. False: it said no, and the request has been answered. Then a body
  * that is still on its way ends the connection, because nobody is going to read it.
  */
@@ -285,10 +321,10 @@ static bool connection_guard(struct http_connection *connection)
     const char *error = NULL;
     int status;
 
-    if (!server->guard || !request->header_done || request->is_guarded)
+    if (!server->hooks.guard || !request->header_done || request->is_guarded)
         return true;
     request->is_guarded = true;
-    status = server->guard(request, server->guard_arg, &error);
+    status = server->hooks.guard(request, connection_guarded_row(connection), server->hooks.arg, &error);
     if (status == 0)
         return true;
     assert(error);
@@ -363,6 +399,8 @@ static void connection_process(struct http_connection *connection)
         rc = parser_run(connection);
         if (connection->is_closing)
             break;
+        if (rc >= 0)
+            connection_look_up(connection);
         if (rc < 0)
             http_refuse(request, request->refuse_status, request->refuse_message);
         else if (reserve_admits(connection) && connection_guard(connection) && rc > 0)
@@ -480,6 +518,7 @@ static void connection_alloc(uv_handle_t *handle, size_t suggested UNUSED, uv_bu
 {
     struct http_connection *connection = handle->data;
 
+    MAGIC_CHECK(connection, CONNECTION_MAGIC);
     if (connection->is_lingering) {
         *ret_buf = uv_buf_init(connection->server->scratch, SERVER_SCRATCH);
         return;
@@ -502,7 +541,9 @@ static void connection_read_failed(struct http_connection *connection, ssize_t e
                    (request && (request->state == REQUEST_WORKING || request->state == REQUEST_WRITING ||
                                 request->state == REQUEST_ENDING));
 
-    /* Who sends nothing more may still want the answer to what it has sent; a stream would have no end. */
+    /*
+     * A client that sends nothing more may still want its answer; but a stream would have no end.
+     */
     if (error == UV_EOF && is_owed) {
         connection->has_eof = true;
         return;
@@ -517,7 +558,7 @@ static void connection_read(uv_stream_t *stream, ssize_t count, const uv_buf_t *
 {
     struct http_connection *connection = stream->data;
 
-    assert(connection->magic == CONNECTION_MAGIC);
+    MAGIC_CHECK(connection, CONNECTION_MAGIC);
     if (count <= 0) {
         if (connection->len == 0 && !connection->request)
             connection_drop_buffer(connection);
@@ -639,6 +680,7 @@ static void connection_sent(uv_write_t *write, int status)
     struct http_request *request = connection->request;
     bool is_stream = request && (request->state == REQUEST_STREAMING || request->state == REQUEST_ENDING);
 
+    MAGIC_CHECK(connection, CONNECTION_MAGIC);
     free(CONTAINER_OF(write, struct connection_write, write));
     assert(connection->writes > 0);
     connection->writes--;

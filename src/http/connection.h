@@ -1,6 +1,6 @@
 /*
  * connection.h - one client: its socket, its buffer, its parser, and the request it is at. Internal to the
- * room.
+ * module.
  *
  * A connection handles one request at a time; what the client sends ahead waits in the buffer. It lives
  * until its socket is closed and its request is answered, whichever comes last.

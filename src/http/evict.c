@@ -203,7 +203,7 @@ static void evict_log(struct http_server *server, const struct http_connection *
 {
     size_t count;
 
-    if (!complaint_is_due(&server->evictions, 1, uv_now(server->loop), EVICT_LOG_MS, &count))
+    if (!log_repeat_is_due(&server->evictions, 1, uv_now(server->loop), EVICT_LOG_MS, &count))
         return;
     log_warn("too many connections: one is closed for each new one, first those that have been idle longest, "
              "then those that are slow; raise MAX_CONNECTIONS if these are clients that you want",

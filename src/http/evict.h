@@ -1,5 +1,6 @@
 /*
- * evict.h - which connection makes room for a new one when there is no more. Internal to the room.
+ * evict.h - which connection is closed when connections, or memory for large requests, run out.
+ * Internal to the module.
  *
  * Nobody may lock out the others by holding connections on which nothing is asked. In this order:
  *

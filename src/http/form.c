@@ -3,16 +3,7 @@
  */
 #include "http/form.h"
 
-static int hex_value(char c)
-{
-    if (c >= '0' && c <= '9')
-        return c - '0';
-    if (c >= 'a' && c <= 'f')
-        return c - 'a' + 10;
-    if (c >= 'A' && c <= 'F')
-        return c - 'A' + 10;
-    return -1;
-}
+#include "base/hex.h"
 
 /* Decodes one name or value into `arena`; NULL: no memory. */
 static char *form_decode(struct arena *arena, const char *text, size_t len, size_t *ret_len)
@@ -27,8 +18,8 @@ static char *form_decode(struct arena *arena, const char *text, size_t len, size
 
         if (c == '+') {
             c = ' ';
-        } else if (c == '%' && len - i > 2 && hex_value(text[i + 1]) >= 0 && hex_value(text[i + 2]) >= 0) {
-            c = (char)(hex_value(text[i + 1]) * 16 + hex_value(text[i + 2]));
+        } else if (c == '%' && len - i > 2 && hex_pair(text + i + 1) >= 0) {
+            c = (char)hex_pair(text + i + 1);
             i += 2;
         }
         out[at++] = c;

@@ -1,5 +1,5 @@
 /*
- * forwarded.h - who really asked, and for what, when a proxy stands in between.
+ * forwarded.h - the real client and the real URL of a request that came through a proxy.
  *
  * Anybody can send X-Forwarded headers, so they count only if the connection comes from a proxy that the
  * operator has named. Does no I/O, looks up no names, and does not log.

@@ -1,8 +1,10 @@
 /*
- * http.h - an HTTP/1.1 server on the loop: accept, parse, limits, timeouts, route, respond, stream, upgrade.
+ * http.h - an HTTP/1.1 server on the loop: accept, parse, limits, timeouts, route, respond, stream,
+ * upgrade.
  *
- * Knows no business words. Everything runs on the loop thread. A handler may answer at once or later; until
- * it has answered, its request and the request's arena stay valid, even if the client has gone.
+ * Knows nothing of calls and pods. Everything runs on the loop thread. A handler may answer at once
+ * or later; until it has answered, its request and the request's arena stay valid, even if the
+ * client has gone.
  */
 #ifndef HTTP_HTTP_H
 #define HTTP_HTTP_H
@@ -11,6 +13,7 @@
 
 #include "base/arena.h"
 #include "base/strbuf.h"
+#include "http/route.h"
 
 struct http_server;  /* opaque: see server.c */
 struct http_request; /* opaque: see request.h */
@@ -23,8 +26,8 @@ enum {
     HTTP_CONNECTION_ELEMENTS_MAX = 16, /* in all Connection headers together; more: 400 */
     HTTP_REQUEST_ID_MAX = 128,
     HTTP_PARAMS_MAX = 4,
-    HTTP_ARENA_MAX = 8 * 1024 * 1024, /* what one request may take in memory */
-    HTTP_RESERVE_MAX = 256, /* connections beyond the limit, for vital paths; see http_server_set_vital */
+    HTTP_ARENA_MAX = 8 * 1024 * 1024,  /* what one request may take in memory */
+    HTTP_RESERVE_MAX = 256,            /* connections beyond the limit, for vital routes */
     HTTP_LARGE_MAX = 32 * 1024 * 1024, /* requests of more than 4 KiB, all together; beyond it: 503 */
     HTTP_UNSENT_MAX =
         64 * 1024 * 1024, /* answers that wait for their clients; beyond it the oldest is cut off */
@@ -40,49 +43,55 @@ struct http_settings {
      */
     size_t max_connections;
     size_t max_connections_per_client; /* of one address or IPv6 /64: beyond it 503 likewise; 0: any number */
-    const struct trusted *trusted;     /* who is not counted as one client; borrowed; NULL: everybody is */
+    const struct trusted *trusted; /* proxies, which are not counted as one client; borrowed; NULL: none */
 };
-
-typedef void (*http_handler_fn)(struct http_request *request, void *arg);
 
 int http_server_new(uv_loop_t *loop, const struct http_settings *settings,
                     struct http_server **ret_server) MUST_CHECK;
 
 /*
- * `pattern` is a path such as "/api/v1/pod/{name}/heartbeat"; a parameter matches one segment,
- * percent-decoded.
- * "{name...}" at the end matches the rest. Paths match with and without a trailing slash. A path that is
- * routed for other methods answers 405 with Allow; HEAD is answered by the GET handler without its body.
- * Borrows `pattern`. `arg` is given to the handler.
+ * Adds a route; borrows the row. `arg` is given to its handler. A path that is routed for other
+ * methods answers 405 with Allow. HEAD is answered by the handler of GET, without the body.
+ *
+ * A vital row is answered even when all connections are taken and none is idle, when descriptors
+ * have run out, or when the client has as many connections as it may. Then HTTP_RESERVE_MAX more
+ * connections are let in, each for one request, which must come within two seconds. A request for
+ * another route gets 503. When there are too many of these connections, the oldest is closed, with
+ * a 503 if nothing was answered yet.
+ *
+ * 0; -EINVAL: a method or a pattern that cannot be routed, or another authentication than the rows
+ * of the same path; -EEXIST; -ENOSPC; -ENOMEM.
  */
-int http_server_route(struct http_server *server, const char *method, const char *pattern,
-                      http_handler_fn handler, void *arg) MUST_CHECK;
+int http_server_route(struct http_server *server, const struct http_route *route, void *arg) MUST_CHECK;
 
-/*
- * Answers this path even when all connections are taken and nobody is idle, when descriptors have run out, or
- * when the client has as many connections as it may: then HTTP_RESERVE_MAX
- * more connections are let in, each for one request, which must come within two seconds. Who asks for a path
- * that is not vital gets 503; when there are too many of them the oldest goes, with a 503 if it has said
- * nothing yet. -ENOENT: `pattern` has not been routed.
- */
-int http_server_set_vital(struct http_server *server, const char *pattern) MUST_CHECK;
+/* What a server asks and tells about each request. Each function may be NULL. */
+struct http_hooks {
+    /*
+     * May this client ask? Runs once for each request whose header was read, before its body is
+     * waited for. `route` is the row of the path and the method; if the path has no such method,
+     * the first row of the path; NULL if no row has the path. 0: the request goes on. Else the
+     * status that refuses it, with *ret_error as the sentence of the JSON error; headers may have
+     * been added with http_response_header. The request has no route, no body and no id yet, and a
+     * refused one never has a route: its client learns nothing of which paths exist.
+     */
+    int (*guard)(struct http_request *request, const struct http_route *route, void *arg,
+                 const char **ret_error);
+    /*
+     * Runs before the handler of each route. False: the handler must not run; the request was
+     * answered.
+     */
+    bool (*admit)(struct http_request *request, const struct http_route *route, void *arg);
+    /*
+     * Runs after the answer to each request was handed to the kernel (or the client was gone). That
+     * includes requests that the server itself refused. Those have no method if it could not be
+     * read. `route` is that of http_request_route.
+     */
+    void (*done)(struct http_request *request, const struct http_route *route, void *arg);
+    void *arg;
+};
 
-/*
- * Who may ask. Runs once for each request whose header was read, before its body is waited for and before the
- * path is looked up, so that who is refused learns nothing of what is there. 0: it goes on. Else the status
- * that refuses it, with *ret_error as the sentence of the JSON error; headers may have been added with
- * http_response_header. The request has no route yet, nor a body or an id.
- */
-typedef int (*http_guard_fn)(struct http_request *request, void *arg, const char **ret_error);
-
-/* One for each server; NULL: none. */
-void http_server_guard(struct http_server *server, http_guard_fn guard, void *arg);
-
-/*
- * Runs `fn` after the answer to each request was handed to the kernel (or the client was gone). That includes
- * requests the server itself refused: those have no route, and no method if it could not be read.
- */
-void http_server_on_done(struct http_server *server, http_handler_fn fn, void *arg);
+/* Copies `hooks`. */
+void http_server_hooks(struct http_server *server, const struct http_hooks *hooks);
 
 /*
  * Binds and listens at `address`, an IP address as text; "": at all of them, of both families where there are
@@ -90,6 +99,8 @@ void http_server_on_done(struct http_server *server, http_handler_fn fn, void *a
  * address.
  */
 int http_server_listen(struct http_server *server, const char *address, uint16_t port) MUST_CHECK;
+/* The same on `fd`, a socket that somebody else has bound. It is the server's from now on. */
+int http_server_listen_on(struct http_server *server, int fd) MUST_CHECK;
 uint16_t http_server_port(const struct http_server *server);
 
 /*
@@ -131,7 +142,9 @@ uint64_t http_server_refused(const struct http_server *server);
  */
 void http_server_close(struct http_server *server, void (*closed)(void *arg), void *arg);
 
-/* What was asked. Slices stay valid until the request has been answered; on_done may still use them. */
+/*
+ * The request. Slices stay valid until the request has been answered; on_done may still use them.
+ */
 struct slice http_request_method(const struct http_request *request);
 struct slice http_request_path(const struct http_request *request);  /* as sent, without the query */
 struct slice http_request_query(const struct http_request *request); /* without the '?' */
@@ -146,8 +159,13 @@ void http_request_header_at(const struct http_request *request, size_t index, st
                             struct slice *ret_value);
 /* A parameter of the pattern, percent-decoded and NUL-terminated; NULL if the pattern has no such one. */
 const char *http_request_param(const struct http_request *request, const char *name);
-/* The pattern that matched; "" if none did. */
-const char *http_request_route(const struct http_request *request);
+/*
+ * The row of the path and the method; if the path has no such method, the first row of the path.
+ * NULL: no row has the path, or the request was refused before it was dispatched.
+ */
+const struct http_route *http_request_route(const struct http_request *request);
+/* Has the request got as far as the admit hook and the handler? */
+bool http_request_was_handled(const struct http_request *request);
 /* Echoed from X-Request-Id if that is 1 to 128 printable characters, else made. */
 const char *http_request_id(const struct http_request *request);
 struct arena *http_request_arena(struct http_request *request);

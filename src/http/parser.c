@@ -28,7 +28,7 @@ static struct http_connection *connection_of(llhttp_t *parser)
 {
     struct http_connection *connection = parser->data;
 
-    assert(connection->magic == CONNECTION_MAGIC);
+    MAGIC_CHECK(connection, CONNECTION_MAGIC);
     return connection;
 }
 

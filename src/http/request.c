@@ -7,6 +7,7 @@
 #include <stdlib.h>
 
 #include "base/clock.h"
+#include "base/hex.h"
 #include "http/connection.h"
 
 enum { REQUEST_ARENA_KEEP = 64 * 1024 };
@@ -26,6 +27,7 @@ struct http_request *http_request_get(struct http_connection *connection)
         arena_init(&request->arena, HTTP_ARENA_MAX);
     }
     /* Only what is read before it is written: the table of headers is large. */
+    request->magic = REQUEST_MAGIC;
     request->connection = connection;
     request->state = REQUEST_READING;
     request->started_ns = clock_elapsed_ns();
@@ -34,6 +36,8 @@ struct http_request *http_request_get(struct http_connection *connection)
     request->has_method = false;
     request->is_http_1_0 = false;
     request->header_done = false;
+    request->is_looked_up = false;
+    request->is_dispatched = false;
     request->is_guarded = false;
     request->expects_continue = false;
     request->is_chunked = false;
@@ -53,6 +57,7 @@ struct http_request *http_request_get(struct http_connection *connection)
     request->refuse_status = 0;
     request->refuse_message = NULL;
     request->match.resource = NULL;
+    request->match.route = NULL;
     request->match.param_count = 0;
     request->user = NULL;
     request->id_len = 0;
@@ -71,6 +76,8 @@ void http_request_put(struct http_request *request)
 {
     struct http_server *server = request->connection->server;
 
+    MAGIC_CHECK(request, REQUEST_MAGIC);
+    request->magic = 0;
     server->held -= request->is_held;
     if (server->request_count >= SERVER_POOL_MAX) {
         http_request_free(request);
@@ -163,9 +170,14 @@ const char *http_request_param(const struct http_request *request, const char *n
     return NULL;
 }
 
-const char *http_request_route(const struct http_request *request)
+const struct http_route *http_request_route(const struct http_request *request)
 {
-    return request->match.resource ? request->match.resource->pattern : "";
+    return request->is_dispatched ? router_match_row(&request->match) : NULL;
+}
+
+bool http_request_was_handled(const struct http_request *request)
+{
+    return request->is_dispatched && request->match_err == 0;
 }
 
 const char *http_request_id(const struct http_request *request)
@@ -269,13 +281,10 @@ void http_request_take_id(struct http_request *request, struct slice value)
 
 void http_request_make_id(struct http_request *request)
 {
-    static const char digits[] = "0123456789abcdef";
     struct http_server *server = request->connection->server;
-    uint64_t number = server->id_next++;
 
     memcpy(request->id, server->id_prefix, SERVER_ID_PREFIX);
-    for (size_t i = 0; i < SERVER_ID_DIGITS; i++)
-        request->id[SERVER_ID_PREFIX + i] = digits[number >> (4 * (SERVER_ID_DIGITS - 1 - i)) & 15];
+    hex_write(request->id + SERVER_ID_PREFIX, SERVER_ID_DIGITS, server->id_next++);
     request->id_len = SERVER_ID_PREFIX + SERVER_ID_DIGITS;
     request->id[request->id_len] = '\0';
 }

@@ -1,5 +1,5 @@
 /*
- * request.h - one request from its first byte to the end of its answer. Internal to the room.
+ * request.h - one request from its first byte to the end of its answer. Internal to the module.
  *
  * Requests are taken from the server's pool, so that a request costs no memory from the heap. What the
  * client sent stays where it was read, in the connection's buffer; a request holds offsets into it, because
@@ -14,6 +14,8 @@
 #include "http/router.h"
 
 struct http_connection;
+
+enum { REQUEST_MAGIC = 0x72657175 };
 
 enum http_request_state {
     REQUEST_READING,   /* not complete yet */
@@ -44,6 +46,7 @@ enum http_parse_step {
 
 struct http_request {
     struct http_connection *connection;
+    unsigned magic;
     enum http_request_state state;
     uint64_t started_ns;
 
@@ -53,6 +56,8 @@ struct http_request {
     bool has_method;
     bool is_http_1_0;
     bool header_done;
+    bool is_looked_up; /* `match` is set, and `match_err` is what router_find returned */
+    bool is_dispatched;
     bool is_guarded;       /* the guard has seen it */
     bool expects_continue; /* waits for a word before it sends its body */
     bool is_chunked;
@@ -73,6 +78,7 @@ struct http_request {
 
     /* Why it is refused while it is being read; 0: it is not. */
     int refuse_status;
+    int match_err; /* of router_find */
     const char *refuse_message;
 
     struct router_match match;

@@ -45,7 +45,7 @@ static bool reserve_client_is_full(struct http_connection *connection)
 
     if (clients_enter(&server->clients, connection->peer, &connection->client) == 0)
         return false;
-    if (complaint_is_due(&server->crowded, 1, uv_now(server->loop), RESERVE_LOG_MS, &count))
+    if (log_repeat_is_due(&server->crowded, 1, uv_now(server->loop), RESERVE_LOG_MS, &count))
         log_warn("too many connections of one client: more of them are refused. If this address is a proxy "
                  "or a load balancer, name it in TRUSTED_PROXIES",
                  log_str("peer", connection->peer), log_num("port", server->port),
@@ -58,7 +58,6 @@ bool reserve_is_needed(struct http_connection *connection)
 {
     struct http_server *server = connection->server;
     bool is_full = server->connections >= server->settings.max_connections;
-    uint64_t now_ms = uv_now(server->loop);
 
     if (reserve_client_is_full(connection))
         return true;
@@ -66,9 +65,8 @@ bool reserve_is_needed(struct http_connection *connection)
         is_full = false;
     else if (!is_full || evict_one(server))
         return false;
-    if (server->reserve_logged_ms && now_ms - server->reserve_logged_ms < RESERVE_LOG_MS)
+    if (!log_repeat_is_due(&server->crowds, 1, uv_now(server->loop), RESERVE_LOG_MS, NULL))
         return true;
-    server->reserve_logged_ms = now_ms;
     log_warn(is_full ? "too many connections, and none is idle: more are refused"
                      : "descriptors are nearly used up: more connections are refused",
              log_num("connections", (int64_t)server->connections), log_num("port", server->port),
@@ -129,20 +127,14 @@ void reserve_remove(struct http_connection *connection)
 
 bool reserve_admits(struct http_connection *connection)
 {
-    struct http_server *server = connection->server;
     struct http_request *request = connection->request;
-    struct router_match match = {0};
-    enum router_method method;
-    struct slice path;
 
     if (!connection->is_over_limit || !request->header_done)
         return true;
-    method = router_method_of(llhttp_method_name((llhttp_method_t)request->method));
-    path = http_request_path(request);
-    if (path.len > 0 && path.data[0] == '/' &&
-        router_find(&server->router, method, path, &request->arena, &match) == 0 && match.resource->is_vital)
+    assert(request->is_looked_up);
+    if (request->match_err == 0 && request->match.route->row->is_vital)
         return true;
-    server->refused++;
+    connection->server->refused++;
     http_refuse(request, 503, too_many);
     return false;
 }

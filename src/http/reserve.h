@@ -1,11 +1,12 @@
 /*
- * reserve.h - what happens to connections beyond the limit. Internal to the room.
+ * reserve.h - the connections beyond the limit, which are admitted for vital routes only. Internal
+ * to the module.
  *
- * When all of a server's connections are taken and nobody can make room (see evict.h), or descriptors run
- * out, a few more are let in, each for one request and a short time. So are those of a client that has as
- * many as it may: whoever asks for a vital path is answered, everybody else gets 503. When even those are too
- * many the oldest goes. So a flood of clients that say nothing cannot make a process look dead that merely
- * has much to do.
+ * When all of a server's connections are taken and nobody can make room (see evict.h), or
+ * descriptors run out, a few more are let in, each for one request and a short time. So are those
+ * of a client that has as many as it may: whoever asks for a vital path is answered, everybody else
+ * gets 503. When even those are too many the oldest goes. So a flood of clients that say nothing
+ * cannot make a process look dead that merely has much to do.
  */
 #ifndef HTTP_RESERVE_H
 #define HTTP_RESERVE_H

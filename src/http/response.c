@@ -6,57 +6,9 @@
 #include "base/json.h"
 #include "base/log.h"
 #include "http/evict.h"
+#include "http/status.h"
 
 enum { UNSENT_LOG_MS = 10 * 1000 };
-
-struct http_status {
-    int status;
-    const char *reason;
-    const char *code; /* of an error, for programs */
-};
-
-static const struct http_status statuses[] = {
-    {200, "OK", ""},
-    {201, "Created", ""},
-    {202, "Accepted", ""},
-    {204, "No Content", ""},
-    {301, "Moved Permanently", ""},
-    {302, "Found", ""},
-    {303, "See Other", ""},
-    {304, "Not Modified", ""},
-    {307, "Temporary Redirect", ""},
-    {308, "Permanent Redirect", ""},
-    {400, "Bad Request", "bad_request"},
-    {401, "Unauthorized", "unauthorized"},
-    {403, "Forbidden", "forbidden"},
-    {404, "Not Found", "not_found"},
-    {405, "Method Not Allowed", "method_not_allowed"},
-    {408, "Request Timeout", "timeout"},
-    {409, "Conflict", "conflict"},
-    {410, "Gone", "gone"},
-    {413, "Content Too Large", "too_large"},
-    {417, "Expectation Failed", "expectation_failed"},
-    {426, "Upgrade Required", "upgrade_required"},
-    {429, "Too Many Requests", "rate_limited"},
-    {431, "Request Header Fields Too Large", "header_too_large"},
-    {500, "Internal Server Error", "internal"},
-    {501, "Not Implemented", "not_implemented"},
-    {502, "Bad Gateway", "bad_gateway"},
-    {503, "Service Unavailable", "unavailable"},
-    {504, "Gateway Timeout", "gateway_timeout"},
-    {505, "HTTP Version Not Supported", "version_not_supported"},
-};
-
-static const struct http_status *status_of(int status)
-{
-    static const struct http_status other = {0, "Unknown", "error"};
-
-    assert(status >= 200 && status <= 599);
-    for (size_t i = 0; i < ARRAY_LEN(statuses); i++)
-        if (statuses[i].status == status)
-            return &statuses[i];
-    return &other;
-}
 
 static bool is_control(char c)
 {
@@ -113,7 +65,7 @@ static char *put_status_line(char *at, int status)
 
     if (status == 200)
         return PUT(at, "HTTP/1.1 200 OK\r\n");
-    known = status_of(status);
+    known = http_status_of(status);
     at = PUT(at, "HTTP/1.1 ");
     at = put_number(at, (uint64_t)status);
     *at++ = ' ';
@@ -174,6 +126,7 @@ static void response_written(uv_write_t *write, int status)
     struct http_request *request = write->data;
     struct http_connection *connection = request->connection;
 
+    MAGIC_CHECK(request, REQUEST_MAGIC);
     assert(request->state == REQUEST_WRITING);
     http_response_settle(request);
     request->state = REQUEST_SENT;
@@ -197,8 +150,6 @@ static void response_failed(struct http_request *request)
 /* Clients that do not read must not fill the memory with their answers until their time is over. */
 static void response_bound_unsent(struct http_server *server)
 {
-    uint64_t now_ms = uv_now(server->loop);
-
     LIST_FOR_EACH (link, &server->waiting[WAIT_WRITE]) {
         struct http_connection *oldest = LIST_ENTRY(link, struct http_connection, wait_link);
 
@@ -206,11 +157,9 @@ static void response_bound_unsent(struct http_server *server)
             return;
         if (!oldest->request || oldest->request->unsent == 0)
             continue;
-        if (!server->unsent_logged_ms || now_ms - server->unsent_logged_ms >= UNSENT_LOG_MS) {
-            server->unsent_logged_ms = now_ms;
+        if (log_repeat_is_due(&server->unread_cut, 1, uv_now(server->loop), UNSENT_LOG_MS, NULL))
             log_warn("answers that are not read take too much memory: the oldest are cut off",
                      log_str("peer", oldest->peer), log_num("bytes", (int64_t)server->unsent));
-        }
         connection_reset(oldest);
     }
 }
@@ -341,7 +290,7 @@ void http_respond_error(struct http_request *request, int status, const char *me
     json_object_begin(&json);
     json_put_bool(&json, "success", false);
     json_put_string(&json, "error", message);
-    json_put_string(&json, "code", status_of(status)->code);
+    json_put_string(&json, "code", http_status_of(status)->code);
     json_object_end(&json);
     http_respond(request, status, "application/json",
                  strbuf_failed(&buf) ? SLICE("{\"success\":false}") : strbuf_slice(&buf));

@@ -5,6 +5,8 @@
 
 #include <stdlib.h>
 
+#include "base/hex.h"
+
 static const char *const method_names[ROUTER_METHODS] = {
     "GET", "HEAD", "POST", "PUT", "DELETE", "PATCH", "OPTIONS",
 };
@@ -116,7 +118,7 @@ static int router_parse(struct router_resource *resource, size_t *ret_params)
     while (next_segment(&path, &text)) {
         struct router_segment *segment = &resource->segments[resource->segment_count];
 
-        if (resource->segment_count == ROUTER_SEGMENTS_MAX || router_parse_segment(text, segment))
+        if (resource->segment_count == ROUTER_SEGMENTS_MAX || router_parse_segment(text, segment) < 0)
             return -EINVAL;
         resource->segment_count++;
         params += segment->is_param;
@@ -150,21 +152,21 @@ static int router_add_resource(struct router *router, const char *pattern,
     struct router_resource **last = &router->patterns;
     struct slice path = strip_slash(slice_of(pattern));
     size_t params = 0;
-    int rc;
+    int err;
 
     if (router->count == ROUTER_RESOURCES_MAX)
         return -ENOSPC;
-    rc = map_reserve(&router->literal);
-    if (rc)
-        return rc;
+    err = map_reserve(&router->literal);
+    if (err < 0)
+        return err;
     resource = calloc(1, sizeof(*resource));
     if (!resource)
         return -ENOMEM;
     resource->pattern = pattern;
-    rc = router_parse(resource, &params);
-    if (rc) {
+    err = router_parse(resource, &params);
+    if (err < 0) {
         free(resource);
-        return rc;
+        return err;
     }
     if (params == 0) {
         map_put(&router->literal, &resource->node, path.data, path.len);
@@ -180,36 +182,30 @@ static int router_add_resource(struct router *router, const char *pattern,
     return 0;
 }
 
-int router_set_vital(struct router *router, const char *pattern)
+int router_add(struct router *router, const struct http_route *row, void *arg)
 {
-    struct router_resource *resource = router_find_pattern(router, pattern);
-
-    if (!resource)
-        return -ENOENT;
-    resource->is_vital = true;
-    return 0;
-}
-
-int router_add(struct router *router, const char *method, const char *pattern, http_handler_fn handler,
-               void *arg)
-{
-    enum router_method index = router_method_of(method);
+    enum router_method index = router_method_of(row->method);
     struct router_resource *resource;
-    int rc;
+    int err;
 
-    assert(handler);
+    assert(row->handler);
 
-    if (index == ROUTER_OTHER || pattern[0] != '/')
+    if (index == ROUTER_OTHER || row->pattern[0] != '/')
         return -EINVAL;
-    resource = router_find_pattern(router, pattern);
+    resource = router_find_pattern(router, row->pattern);
     if (!resource) {
-        rc = router_add_resource(router, pattern, &resource);
-        if (rc)
-            return rc;
+        err = router_add_resource(router, row->pattern, &resource);
+        if (err < 0)
+            return err;
+        resource->first = row;
     }
-    if (resource->routes[index].handler)
+    assert(resource->first);
+    /* A 405 must not show to strangers that a closed path exists. */
+    if (resource->first->auth != row->auth)
+        return -EINVAL;
+    if (resource->routes[index].row)
         return -EEXIST;
-    resource->routes[index] = (struct router_route){handler, arg};
+    resource->routes[index] = (struct router_route){row, arg};
     resource->methods |= 1U << index;
     if (index == ROUTER_GET)
         resource->methods |= 1U << ROUTER_HEAD;
@@ -222,9 +218,9 @@ static const struct router_route *router_route_of(const struct router_resource *
 {
     if (method == ROUTER_OTHER)
         return NULL;
-    if (resource->routes[method].handler)
+    if (resource->routes[method].row)
         return &resource->routes[method];
-    if (method == ROUTER_HEAD && resource->routes[ROUTER_GET].handler)
+    if (method == ROUTER_HEAD && resource->routes[ROUTER_GET].row)
         return &resource->routes[ROUTER_GET];
     return NULL;
 }
@@ -262,14 +258,6 @@ static bool router_matches(const struct router_resource *resource, struct slice 
     return path.len == 0;
 }
 
-static int hex_value(char c)
-{
-    if (c >= '0' && c <= '9')
-        return c - '0';
-    c |= 0x20;
-    return c >= 'a' && c <= 'f' ? c - 'a' + 10 : -1;
-}
-
 /* 0; -EINVAL: it hides a NUL; -ENOMEM. */
 static int router_decode(struct arena *arena, struct slice raw, const char **ret_text)
 {
@@ -281,9 +269,8 @@ static int router_decode(struct arena *arena, struct slice raw, const char **ret
     for (size_t i = 0; i < raw.len; i++) {
         char c = raw.data[i];
 
-        if (c == '%' && raw.len - i > 2 && hex_value(raw.data[i + 1]) >= 0 &&
-            hex_value(raw.data[i + 2]) >= 0) {
-            c = (char)(hex_value(raw.data[i + 1]) * 16 + hex_value(raw.data[i + 2]));
+        if (c == '%' && raw.len - i > 2 && hex_pair(raw.data + i + 1) >= 0) {
+            c = (char)hex_pair(raw.data + i + 1);
             i += 2;
         }
         if (c == '\0')
@@ -303,13 +290,13 @@ static int router_take_params(struct router_match *match, const struct slice val
 
     for (size_t i = 0; i < resource->segment_count; i++) {
         struct router_param *param = &match->params[count];
-        int rc;
+        int err;
 
         if (!resource->segments[i].is_param)
             continue;
-        rc = router_decode(arena, values[count], &param->value);
-        if (rc)
-            return rc;
+        err = router_decode(arena, values[count], &param->value);
+        if (err < 0)
+            return err;
         param->name = resource->segments[i].text;
         count++;
     }

@@ -1,5 +1,5 @@
 /*
- * router.h - which handler a method and a path belong to.
+ * router.h - finds the route of a method and a path.
  *
  * Paths without parameters are found by hash; the few with parameters are tried in the order in which they
  * were added. Does no I/O.
@@ -29,7 +29,7 @@ enum {
 };
 
 struct router_route {
-    http_handler_fn handler; /* NULL: not routed */
+    const struct http_route *row; /* borrowed; NULL: not routed */
     void *arg;
 };
 
@@ -43,9 +43,9 @@ struct router_segment {
 struct router_resource {
     struct map_node node;
     struct router_resource *next;
-    const char *pattern; /* borrowed */
-    unsigned methods;    /* bit 1 << router_method */
-    bool is_vital;
+    const char *pattern;            /* borrowed */
+    const struct http_route *first; /* the row that was added first */
+    unsigned methods;               /* bit 1 << router_method */
     size_t segment_count;
     struct router_segment segments[ROUTER_SEGMENTS_MAX];
     struct router_route routes[ROUTER_METHODS];
@@ -66,8 +66,8 @@ struct router_param {
 
 struct router_match {
     const struct router_resource *resource; /* NULL: no such path */
-    const struct router_route *route;
-    unsigned allowed; /* methods that the path answers */
+    const struct router_route *route;       /* NULL: the path has no such method */
+    unsigned allowed;                       /* methods that the path answers */
     size_t param_count;
     struct router_param params[HTTP_PARAMS_MAX];
 };
@@ -75,12 +75,8 @@ struct router_match {
 void router_init(struct router *router);
 void router_release(struct router *router);
 
-/* 0; -EINVAL: a method or pattern that cannot be routed; -EEXIST; -ENOSPC; -ENOMEM. Borrows `pattern`. */
-int router_add(struct router *router, const char *method, const char *pattern, http_handler_fn handler,
-               void *arg) MUST_CHECK;
-
-/* 0, or -ENOENT: no such pattern was added. */
-int router_set_vital(struct router *router, const char *pattern) MUST_CHECK;
+/* Borrows the row. Errors: see http_server_route. */
+int router_add(struct router *router, const struct http_route *row, void *arg) MUST_CHECK;
 
 /*
  * 0: found. -ENOENT: no such path. -ENOTSUP: the path has no such method; ret_match->allowed says which it
@@ -88,6 +84,14 @@ int router_set_vital(struct router *router, const char *pattern) MUST_CHECK;
  */
 int router_find(const struct router *router, enum router_method method, struct slice path,
                 struct arena *arena, struct router_match *ret_match) MUST_CHECK;
+
+/* The row of a match; of a path without such a method the first row; NULL: no such path. */
+static inline const struct http_route *router_match_row(const struct router_match *match)
+{
+    if (match->route)
+        return match->route->row;
+    return match->resource ? match->resource->first : NULL;
+}
 
 /* "GET, HEAD, POST" */
 void router_format_allow(unsigned methods, char text[ROUTER_ALLOW_MAX]);

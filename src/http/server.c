@@ -7,12 +7,13 @@
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
-#include <sys/random.h>
 #include <time.h>
 #include <unistd.h>
 
 #include "base/clock.h"
+#include "base/hex.h"
 #include "base/log.h"
+#include "base/random.h"
 #include "http/reserve.h"
 
 enum {
@@ -28,12 +29,11 @@ enum {
 
 static void server_choose_prefix(struct http_server *server)
 {
-    uint64_t number = 0;
+    uint64_t number;
 
-    if (getrandom(&number, sizeof(number), GRND_NONBLOCK) != (ssize_t)sizeof(number))
+    if (!random_bytes(&number, sizeof(number)))
         number = clock_wall_ms() * UINT64_C(0x9e3779b97f4a7c15);
-    for (size_t i = 0; i < SERVER_ID_PREFIX; i++)
-        server->id_prefix[i] = "0123456789abcdef"[number >> (4 * i) & 15];
+    hex_write(server->id_prefix, SERVER_ID_PREFIX, number);
 }
 
 static void server_set_waits(struct http_server *server)
@@ -58,7 +58,7 @@ static void server_set_waits(struct http_server *server)
 int http_server_new(uv_loop_t *loop, const struct http_settings *settings, struct http_server **ret_server)
 {
     struct http_server *server;
-    int rc;
+    int err;
 
     assert(settings->read_timeout_ms > 0 && settings->write_timeout_ms > 0 && settings->idle_timeout_ms > 0);
     assert(settings->max_connections > 0);
@@ -78,10 +78,10 @@ int http_server_new(uv_loop_t *loop, const struct http_settings *settings, struc
     clients_init(&server->clients, settings->max_connections_per_client, settings->trusted);
     server->held_max = max_u64(settings->max_connections / SERVER_HELD_SHARE, 1);
     server_choose_prefix(server);
-    rc = uv_timer_init(loop, &server->timer);
-    assert(rc == 0);
-    rc = uv_idle_init(loop, &server->idle);
-    assert(rc == 0);
+    err = uv_timer_init(loop, &server->timer);
+    assert(err == 0);
+    err = uv_idle_init(loop, &server->idle);
+    assert(err == 0);
     server->objects = 2;
     server->timer.data = server;
     server->idle.data = server;
@@ -91,27 +91,14 @@ int http_server_new(uv_loop_t *loop, const struct http_settings *settings, struc
     return 0;
 }
 
-int http_server_route(struct http_server *server, const char *method, const char *pattern,
-                      http_handler_fn handler, void *arg)
+int http_server_route(struct http_server *server, const struct http_route *route, void *arg)
 {
-    return router_add(&server->router, method, pattern, handler, arg);
+    return router_add(&server->router, route, arg);
 }
 
-int http_server_set_vital(struct http_server *server, const char *pattern)
+void http_server_hooks(struct http_server *server, const struct http_hooks *hooks)
 {
-    return router_set_vital(&server->router, pattern);
-}
-
-void http_server_guard(struct http_server *server, http_guard_fn guard, void *arg)
-{
-    server->guard = guard;
-    server->guard_arg = arg;
-}
-
-void http_server_on_done(struct http_server *server, http_handler_fn fn, void *arg)
-{
-    server->on_done = fn;
-    server->on_done_arg = arg;
+    server->hooks = *hooks;
 }
 
 uint16_t http_server_port(const struct http_server *server)
@@ -200,14 +187,18 @@ static void server_run_ready(uv_idle_t *idle)
         list_remove(link);
         connection_resume(LIST_ENTRY(link, struct http_connection, ready_link));
     }
-    if (list_is_empty(&server->ready) && !server->is_accept_put_off && !uv_is_closing((uv_handle_t *)idle))
+    if (list_is_empty(&server->ready) && !server->is_accept_put_off && !uv_is_closing((uv_handle_t *)idle)) {
+        server->wants_turn = false;
         (void)uv_idle_stop(idle);
+    }
 }
 
 static void server_want_turn(struct http_server *server)
 {
-    if (!uv_is_active((uv_handle_t *)&server->idle))
-        (void)uv_idle_start(&server->idle, server_run_ready);
+    if (server->wants_turn)
+        return;
+    server->wants_turn = true;
+    (void)uv_idle_start(&server->idle, server_run_ready);
 }
 
 void server_make_ready(struct http_server *server, struct http_connection *connection)
@@ -233,8 +224,9 @@ static bool server_expire_some(struct http_server *server, struct list *waiting)
 }
 
 /*
- * Who is next is known, because each list is in the order of its deadlines. Looking just then, and not every
- * now and then, spreads out what happens to thousands who came one after the other.
+ * The next connection is known, because each list is in the order of its deadlines. Looking just
+ * then, and not every now and then, spreads out what happens to thousands who came one after the
+ * other.
  */
 static uint64_t server_next_look_ms(const struct http_server *server)
 {
@@ -341,12 +333,12 @@ int http_server_adopt(struct http_server *server, int fd, const char *peer, int 
     if (!tcp)
         return -ENOMEM;
     err = uv_tcp_init(server->loop, tcp);
-    if (err) {
+    if (err < 0) {
         free(tcp);
         return err;
     }
     err = uv_tcp_open(tcp, fd);
-    if (err) {
+    if (err < 0) {
         server_drop(server, tcp);
         return err;
     }
@@ -358,7 +350,6 @@ int http_server_adopt(struct http_server *server, int fd, const char *peer, int 
 static void server_incoming(uv_stream_t *listener, int status)
 {
     struct http_server *server = listener->data;
-    uint64_t now_ms = uv_now(server->loop);
 
     if (status == 0) {
         server_want_turn(server);
@@ -375,25 +366,36 @@ static void server_incoming(uv_stream_t *listener, int status)
      */
     if (status == UV_EMFILE || status == UV_ENFILE)
         reserve_free_descriptor(server);
-    if (server->last_accept_error_ms == 0 || now_ms - server->last_accept_error_ms >= SERVER_ACCEPT_LOG_MS) {
-        server->last_accept_error_ms = now_ms;
+    if (log_repeat_is_due(&server->accept_failures, 1, uv_now(server->loop), SERVER_ACCEPT_LOG_MS, NULL))
         log_warn("a connection could not be accepted", log_str("error", uv_strerror(status)));
-    }
 }
 
-static int server_bind(struct http_server *server, const struct sockaddr *address)
+/* `fd` is a socket that is bound already; -1: bind one to `address`. */
+static int server_open_listener(struct http_server *server, const struct sockaddr *address, int fd)
 {
-    int rc = uv_tcp_init(server->loop, &server->listener);
+    union {
+        struct sockaddr any;
+        struct sockaddr_in four;
+        struct sockaddr_in6 six;
+    } bound = {.six = {0}};
+    int len = sizeof(bound);
+    int err = uv_tcp_init(server->loop, &server->listener);
 
-    if (rc)
-        return rc;
+    if (err < 0)
+        return err;
     server->has_listener = true;
     server->listener.data = server;
     server->objects++;
-    rc = uv_tcp_bind(&server->listener, address, 0);
-    if (rc == 0)
-        rc = uv_listen((uv_stream_t *)&server->listener, SERVER_BACKLOG, server_incoming);
-    return rc;
+    err = fd >= 0 ? uv_tcp_open(&server->listener, fd) : uv_tcp_bind(&server->listener, address, 0);
+    if (err == 0)
+        err = uv_listen((uv_stream_t *)&server->listener, SERVER_BACKLOG, server_incoming);
+    if (err == 0)
+        err = uv_tcp_getsockname(&server->listener, &bound.any, &len);
+    if (err < 0)
+        return err;
+    server->is_listening = true;
+    server->port = ntohs(bound.any.sa_family == AF_INET6 ? bound.six.sin6_port : bound.four.sin_port);
+    return 0;
 }
 
 static bool server_has_ipv6(void)
@@ -412,27 +414,24 @@ static bool server_has_ipv6(void)
 int http_server_listen(struct http_server *server, const char *address, uint16_t port)
 {
     struct sockaddr_storage storage = {0};
-    struct sockaddr_in6 *six = (struct sockaddr_in6 *)&storage;
-    struct sockaddr_in *four = (struct sockaddr_in *)&storage;
-    int len = sizeof(storage);
-    int rc;
+    int err;
 
     assert(!server->has_listener);
 
     if (!address[0])
         address = server_has_ipv6() ? "::" : "0.0.0.0";
-    rc = uv_ip4_addr(address, port, four);
-    if (rc)
-        rc = uv_ip6_addr(address, port, six);
-    if (rc == 0)
-        rc = server_bind(server, (struct sockaddr *)&storage);
-    if (rc == 0)
-        rc = uv_tcp_getsockname(&server->listener, (struct sockaddr *)&storage, &len);
-    if (rc)
-        return rc;
-    server->is_listening = true;
-    server->port = ntohs(storage.ss_family == AF_INET6 ? six->sin6_port : four->sin_port);
-    return 0;
+    err = uv_ip4_addr(address, port, (struct sockaddr_in *)&storage);
+    if (err < 0)
+        err = uv_ip6_addr(address, port, (struct sockaddr_in6 *)&storage);
+    return err < 0 ? err : server_open_listener(server, (struct sockaddr *)&storage, -1);
+}
+
+int http_server_listen_on(struct http_server *server, int fd)
+{
+    assert(!server->has_listener);
+    assert(fd >= 0);
+
+    return server_open_listener(server, NULL, fd);
 }
 
 static void server_handle_closed(uv_handle_t *handle)

@@ -1,13 +1,13 @@
 /*
- * server.h - what the connections of one server share. Internal to the room.
+ * server.h - what the connections of one server share. Internal to the module.
  */
 #ifndef HTTP_SERVER_H
 #define HTTP_SERVER_H
 
 #include <llhttp.h>
 
-#include "base/complaint.h"
 #include "base/list.h"
+#include "base/log_repeat.h"
 #include "http/clients.h"
 #include "http/http.h"
 #include "http/router.h"
@@ -47,14 +47,12 @@ struct http_server {
     struct http_settings settings;
     struct router router;
     llhttp_settings_t parser_settings;
-    http_guard_fn guard; /* NULL: none */
-    void *guard_arg;
-    http_handler_fn on_done;
-    void *on_done_arg;
+    struct http_hooks hooks;
 
     uv_tcp_t listener;
     uv_timer_t timer; /* runs while there are connections */
-    uv_idle_t idle;   /* runs while somebody is ready */
+    uv_idle_t idle;   /* runs while wants_turn */
+    bool wants_turn;  /* a connection is ready, or an accept was put off: the loop must not wait */
     bool has_listener;
     bool is_listening;
     bool is_accept_pending; /* libuv holds a connection: there was no memory, */
@@ -64,7 +62,7 @@ struct http_server {
     bool is_draining;       /* and idle connections are closed */
     bool is_closing;
     uint16_t port;
-    uint64_t last_accept_error_ms;
+    struct log_repeat accept_failures;
 
     struct list all;
     struct list waiting[WAIT_COUNT];
@@ -74,22 +72,22 @@ struct http_server {
 
     size_t connections; /* open and within the limit */
     uint64_t evicted;   /* closed to make room: see evict.h */
-    struct complaint evictions;
+    struct log_repeat evictions;
     struct list unread; /* answers that wait for their clients, the one looked at longest ago first */
     struct clients clients;
-    struct complaint crowded; /* connections of clients that had as many as they may */
-    size_t held;              /* requests whose clients wait on purpose: see http_request_hold */
+    struct log_repeat crowded; /* connections of clients that had as many as they may */
+    size_t held;               /* requests whose clients wait on purpose: see http_request_hold */
     size_t held_max;
     struct list large_ones; /* requests in buffers that are not from the pool, the oldest first */
     struct list reserve;    /* those over the limit, the oldest first: see reserve.h */
     size_t reserve_count;
-    uint64_t reserve_logged_ms; /* uv_now; 0: never */
+    struct log_repeat crowds; /* times when a new connection was over a limit of the server */
     uint64_t descriptors_max;
     uint64_t descriptors_reserved; /* for what is over the limit, and for everything else */
     size_t large;                  /* bytes of buffers that are not from the pool */
     size_t unsent;                 /* bytes of answers that wait for their clients */
-    uint64_t unsent_logged_ms;
-    size_t objects; /* connections and handles that must go before the server is freed */
+    struct log_repeat unread_cut;  /* answers that were cut off */
+    size_t objects;                /* connections and handles that must go before the server is freed */
     uint64_t refused;
 
     struct http_buffer *buffers;

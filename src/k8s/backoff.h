@@ -1,6 +1,7 @@
 /*
- * backoff.h - how long to wait after a failure, as client-go does: 0.8 s, doubling to 30 s, each stretched by
- * up to as much again, and from the start after two minutes without one. Does not look at any clock.
+ * backoff.h - the wait after a failure, as client-go does it: 0.8 s, doubling to 30 s, each
+ * stretched by up to as much again, and from the start after two minutes without one. Does not look
+ * at any clock.
  */
 #ifndef K8S_BACKOFF_H
 #define K8S_BACKOFF_H

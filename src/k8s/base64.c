@@ -5,19 +5,7 @@
 
 #include <stdlib.h>
 
-/* The six bits of a character, or -1. */
-static int digit_of(char c)
-{
-    if (c >= 'A' && c <= 'Z')
-        return c - 'A';
-    if (c >= 'a' && c <= 'z')
-        return c - 'a' + 26;
-    if (c >= '0' && c <= '9')
-        return c - '0' + 52;
-    if (c == '+')
-        return 62;
-    return c == '/' ? 63 : -1;
-}
+#include "base/base64_digit.h"
 
 static bool is_space(char c)
 {
@@ -30,7 +18,7 @@ static int decode(struct slice text, unsigned char *data, size_t *ret_len)
     size_t digits = 0, padding = 0, len = 0;
 
     for (size_t i = 0; i < text.len; i++) {
-        int digit = digit_of(text.data[i]);
+        int digit = base64_value(text.data[i], "+/");
 
         if (is_space(text.data[i]))
             continue;
@@ -62,14 +50,14 @@ static int decode(struct slice text, unsigned char *data, size_t *ret_len)
 int base64_decode(struct slice text, char **ret_data, size_t *ret_len)
 {
     char *data = malloc(text.len / 4 * 3 + 4);
-    int rc;
+    int err;
 
     if (!data)
         return -ENOMEM;
-    rc = decode(text, (unsigned char *)data, ret_len);
-    if (rc < 0) {
+    err = decode(text, (unsigned char *)data, ret_len);
+    if (err < 0) {
         free(data);
-        return rc;
+        return err;
     }
     data[*ret_len] = '\0';
     *ret_data = data;

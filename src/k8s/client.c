@@ -77,17 +77,17 @@ static void client_turn(void *arg);
 static int client_get_lane(struct k8s_client *client, struct lane **ret_lane)
 {
     struct lane *lane = client->lane;
-    int rc;
+    int err;
 
     if (!lane) {
         lane = calloc(1, sizeof(*lane));
         if (!lane)
             return -ENOMEM;
         lane->client = client;
-        rc = curl_loop_new(client->loop, client_turn, lane, &lane->curl);
-        if (rc < 0) {
+        err = curl_loop_new(client->loop, client_turn, lane, &lane->curl);
+        if (err < 0) {
             free(lane);
-            return rc;
+            return err;
         }
         client->lane = lane;
         client->open++;
@@ -103,6 +103,7 @@ static void on_request_closed(uv_handle_t *handle)
     struct k8s_request *request = handle->data;
     struct k8s_client *client = request->client;
 
+    MAGIC_CHECK(request, K8S_REQUEST_MAGIC);
     k8s_request_free(request);
     client_let_go(client);
 }
@@ -186,6 +187,7 @@ static void on_timeout(uv_timer_t *timer)
     uint64_t waited_ms = request->is_streaming ? request->stall_ms : request->timeout_ms;
     bool is_dead = lane->arrivals == request->arrivals_before;
 
+    MAGIC_CHECK(request, K8S_REQUEST_MAGIC);
     k8s_request_say(request,
                     request->is_streaming ? "nothing has come for %llu ms" : "no whole answer within %llu ms",
                     (unsigned long long)waited_ms);
@@ -253,23 +255,23 @@ int k8s_client_send(struct k8s_client *client, const struct k8s_request_spec *sp
 {
     struct k8s_request *request = NULL;
     struct lane *lane = NULL;
-    int rc;
+    int err;
 
     assert(!client->is_closing);
     assert(spec->path[0] == '/');
     assert(spec->timeout_ms > 0);
     if (client->request_count >= K8S_REQUESTS_MAX)
         return -EBUSY;
-    rc = client_get_lane(client, &lane);
-    if (rc < 0)
-        return rc;
-    rc = k8s_request_new(client, spec, token_get(&client->token, clock_elapsed_ms()), &request);
-    if (rc < 0)
-        return rc;
-    rc = curl_loop_add(lane->curl, request->easy);
-    if (rc < 0) {
+    err = client_get_lane(client, &lane);
+    if (err < 0)
+        return err;
+    err = k8s_request_new(client, spec, token_get(&client->token, clock_elapsed_ms()), &request);
+    if (err < 0)
+        return err;
+    err = curl_loop_add(lane->curl, request->easy);
+    if (err < 0) {
         k8s_request_free(request);
-        return rc;
+        return err;
     }
     request->done = done;
     request->arg = arg;
@@ -319,7 +321,7 @@ static int client_set_tls_name(struct k8s_client *client, CURLU *url)
 {
     const char *name = client->config->tls_server_name;
     char *host = NULL, *port = NULL, *path = NULL, *connect_to = NULL;
-    int rc = -ENOMEM;
+    int err = -ENOMEM;
 
     if (curl_url_get(url, CURLUPART_HOST, &host, 0) == CURLUE_OK &&
         curl_url_get(url, CURLUPART_PORT, &port, CURLU_DEFAULT_PORT) == CURLUE_OK &&
@@ -329,18 +331,18 @@ static int client_set_tls_name(struct k8s_client *client, CURLU *url)
         asprintf(&connect_to, "%s:%s:%s:%s", name, port, host, port) > 0)
         client->connect_to = curl_slist_append(NULL, connect_to);
     if (client->connect_to)
-        rc = 0;
+        err = 0;
     free(connect_to);
     curl_free(host);
     curl_free(port);
     curl_free(path);
-    return rc;
+    return err;
 }
 
 static int client_set_url(struct k8s_client *client)
 {
     CURLU *url;
-    int rc = -ENOMEM;
+    int err = -ENOMEM;
 
     if (!client->config->tls_server_name) {
         client->base_url = strdup(client->config->server);
@@ -348,15 +350,15 @@ static int client_set_url(struct k8s_client *client)
     }
     url = curl_url();
     if (url && curl_url_set(url, CURLUPART_URL, client->config->server, 0) == CURLUE_OK)
-        rc = client_set_tls_name(client, url);
+        err = client_set_tls_name(client, url);
     curl_url_cleanup(url);
-    return rc;
+    return err;
 }
 
 int k8s_client_new(uv_loop_t *loop, const struct k8s_config *config, struct k8s_client **ret_client)
 {
     struct k8s_client *client;
-    int rc;
+    int err;
 
     if (curl_global_init(CURL_GLOBAL_DEFAULT) != CURLE_OK)
         return -ENOMEM;
@@ -370,10 +372,10 @@ int k8s_client_new(uv_loop_t *loop, const struct k8s_config *config, struct k8s_
     list_init(&client->requests);
     list_init(&client->fresh);
     token_init(&client->token, config);
-    rc = client_set_url(client);
-    if (rc < 0) {
+    err = client_set_url(client);
+    if (err < 0) {
         client_free(client);
-        return rc;
+        return err;
     }
     uv_idle_init(loop, &client->handle);
     client->handle.data = client;

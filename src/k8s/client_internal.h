@@ -50,7 +50,10 @@ struct k8s_client {
     void *closed_arg;
 };
 
+enum { K8S_REQUEST_MAGIC = 0x6b726571 };
+
 struct k8s_request {
+    unsigned magic;
     struct k8s_client *client;
     struct lane *lane;
     struct list link;

@@ -13,18 +13,19 @@
 #include <stdlib.h>
 #include <unistd.h>
 
+#include "base/slice.h"
 #include "base/strbuf.h"
 
 enum { CONFIG_PATH_MAX = 4096, CONFIG_URL_MAX = 2048, CONFIG_NAMESPACE_MAX = 63 };
 
-int config_fail(char error[K8S_CONFIG_ERROR_MAX], int rc, const char *format, ...)
+int config_fail(char error[K8S_CONFIG_ERROR_MAX], int err, const char *format, ...)
 {
     va_list args;
 
     va_start(args, format);
     (void)vsnprintf(error, K8S_CONFIG_ERROR_MAX, format, args);
     va_end(args);
-    return rc;
+    return err;
 }
 
 struct k8s_config *config_new(void)
@@ -38,17 +39,10 @@ struct k8s_config *config_new(void)
     return config->namespace_name ? config : k8s_config_free(config);
 }
 
-static void free_secret(char *secret, size_t len)
-{
-    if (secret)
-        explicit_bzero(secret, len);
-    free(secret);
-}
-
 static void pem_release(struct k8s_pem *pem)
 {
     free(pem->path);
-    free_secret(pem->data, pem->len);
+    config_free_secret(pem->data, pem->len);
 }
 
 struct k8s_config *k8s_config_free(struct k8s_config *config)
@@ -61,7 +55,7 @@ struct k8s_config *k8s_config_free(struct k8s_config *config)
     pem_release(&config->ca);
     pem_release(&config->client_certificate);
     pem_release(&config->client_key);
-    free_secret(config->token, config->token ? strlen(config->token) : 0);
+    config_free_secret(config->token, config->token ? strlen(config->token) : 0);
     free(config->token_file);
     free(config);
     return NULL;
@@ -70,142 +64,6 @@ struct k8s_config *k8s_config_free(struct k8s_config *config)
 void k8s_config_freep(struct k8s_config **config)
 {
     *config = k8s_config_free(*config);
-}
-
-/* ---- files ---- */
-
-/* Reads until the end or until the buffer is full; gives the bytes, or a negative errno. */
-static ssize_t read_all(int fd, char *data, size_t room)
-{
-    size_t len = 0;
-
-    while (len < room) {
-        ssize_t got = read(fd, data + len, room - len);
-
-        if (got < 0 && errno == EINTR)
-            continue;
-        if (got < 0)
-            return -errno;
-        if (got == 0)
-            break;
-        len += (size_t)got;
-    }
-    return (ssize_t)len;
-}
-
-int config_read_file(const char *path, size_t max, char **ret_data, size_t *ret_len)
-{
-    char *data = malloc(max + 2);
-    ssize_t len = -EIO;
-    int rc = 0;
-    int fd;
-
-    if (!data)
-        return -ENOMEM;
-    fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK);
-    if (fd >= 0) {
-        len = read_all(fd, data, max + 1);
-        close(fd);
-    } else if (errno > 0) {
-        len = -errno;
-    }
-    if (len < 0)
-        rc = (int)len;
-    else if (len == 0)
-        rc = -ENODATA;
-    else if ((size_t)len > max)
-        rc = -EMSGSIZE;
-    if (rc < 0) {
-        free(data);
-        return rc;
-    }
-    data[len] = '\0';
-    *ret_data = data;
-    *ret_len = (size_t)len;
-    return 0;
-}
-
-/* Errors of ours said better than strerror would. */
-static const char *file_error(int rc)
-{
-    switch (rc) {
-    case -ENODATA:
-        return "the file is empty";
-    case -EMSGSIZE:
-        return "the file is too large";
-    case -EINVAL:
-        return "this is no token";
-    default:
-        return strerror(-rc);
-    }
-}
-
-int config_set_pem_path(struct k8s_pem *pem, const char *path, const char *where,
-                        char error[K8S_CONFIG_ERROR_MAX])
-{
-    char *data = NULL;
-    size_t len = 0;
-    bool has_pem;
-    int rc = config_read_file(path, K8S_CONFIG_FILE_MAX, &data, &len);
-
-    if (rc < 0)
-        return config_fail(error, rc, "%s: cannot read %s: %s", where, path, file_error(rc));
-    has_pem = strstr(data, "-----BEGIN ") != NULL;
-    free_secret(data, len);
-    if (!has_pem)
-        return config_fail(error, -EINVAL, "%s: %s is not a PEM file", where, path);
-    pem->path = strdup(path);
-    return pem->path ? 0 : -ENOMEM;
-}
-
-/* ---- tokens ---- */
-
-bool config_is_token(const char *text)
-{
-    size_t len = strlen(text);
-
-    for (size_t i = 0; i < len; i++) {
-        if (text[i] <= ' ' || text[i] > '~')
-            return false;
-    }
-    return len > 0 && len <= K8S_TOKEN_MAX;
-}
-
-int k8s_token_read(const char *path, char **ret_token)
-{
-    char *data = NULL, *start, *end;
-    size_t len = 0;
-    int rc = config_read_file(path, K8S_TOKEN_MAX, &data, &len);
-
-    if (rc < 0)
-        return rc == -ENODATA ? -EINVAL : rc;
-    start = data + strspn(data, " \t\r\n");
-    end = data + len;
-    while (end > start && strchr(" \t\r\n", end[-1]))
-        end--;
-    *end = '\0';
-    /* A NUL inside would hide what stands behind it. */
-    if (strlen(start) != (size_t)(end - start) || !config_is_token(start)) {
-        free_secret(data, len);
-        return -EINVAL;
-    }
-    memmove(data, start, (size_t)(end - start) + 1);
-    *ret_token = data;
-    return 0;
-}
-
-int config_set_token_file(struct k8s_config *config, const char *path, const char *where,
-                          char error[K8S_CONFIG_ERROR_MAX])
-{
-    char *token = NULL;
-    int rc = k8s_token_read(path, &token);
-
-    if (rc < 0)
-        return config_fail(error, rc, "%s: cannot read a token from %s: %s", where, path, file_error(rc));
-    free(config->token);
-    config->token = token;
-    config->token_file = strdup(path);
-    return config->token_file ? 0 : -ENOMEM;
 }
 
 /* ---- the server ---- */
@@ -266,14 +124,14 @@ bool config_is_https(const struct k8s_config *config)
 int k8s_config_from_url(const char *url, struct k8s_config **ret_config, char error[K8S_CONFIG_ERROR_MAX])
 {
     CLEANUP(k8s_config_freep) struct k8s_config *config = config_new();
-    int rc;
+    int err;
 
     (void)config_fail(error, 0, "no memory");
     if (!config)
         return -ENOMEM;
-    rc = config_set_server(config, url, "the API server's address", error);
-    if (rc < 0)
-        return rc;
+    err = config_set_server(config, url, "the API server's address", error);
+    if (err < 0)
+        return err;
     *ret_config = TAKE(config);
     return 0;
 }
@@ -285,10 +143,10 @@ static int read_namespace(struct k8s_config *config, const char *path)
 {
     char *data = NULL;
     size_t len = 0;
-    int rc = config_read_file(path, CONFIG_NAMESPACE_MAX + 1, &data, &len);
+    int err = config_read_file(path, CONFIG_NAMESPACE_MAX + 1, &data, &len);
 
-    if (rc < 0)
-        return rc == -ENOMEM ? rc : 0;
+    if (err < 0)
+        return err == -ENOMEM ? err : 0;
     data[strcspn(data, " \t\r\n")] = '\0';
     free(config->namespace_name);
     config->namespace_name = data;
@@ -307,18 +165,18 @@ static int read_service_account(struct k8s_config *config, const char *directory
                                 char error[K8S_CONFIG_ERROR_MAX])
 {
     char path[CONFIG_PATH_MAX];
-    int rc;
+    int err;
 
-    rc = join(path, directory, "ca.crt", error);
-    if (rc == 0)
-        rc = config_set_pem_path(&config->ca, path, "the service account", error);
-    if (rc == 0)
-        rc = join(path, directory, "token", error);
-    if (rc == 0)
-        rc = config_set_token_file(config, path, "the service account", error);
-    if (rc == 0)
-        rc = join(path, directory, "namespace", error);
-    return rc < 0 ? rc : read_namespace(config, path);
+    err = join(path, directory, "ca.crt", error);
+    if (err == 0)
+        err = config_set_pem_path(&config->ca, path, "the service account", error);
+    if (err == 0)
+        err = join(path, directory, "token", error);
+    if (err == 0)
+        err = config_set_token_file(config, path, "the service account", error);
+    if (err == 0)
+        err = join(path, directory, "namespace", error);
+    return err < 0 ? err : read_namespace(config, path);
 }
 
 int k8s_config_in_cluster(const char *host, const char *port, const char *directory,
@@ -327,7 +185,7 @@ int k8s_config_in_cluster(const char *host, const char *port, const char *direct
     CLEANUP(k8s_config_freep) struct k8s_config *config = config_new();
     char url[CONFIG_URL_MAX + 1];
     bool is_ipv6;
-    int len, rc;
+    int len, err;
 
     (void)config_fail(error, 0, "no memory");
     if (!config)
@@ -339,12 +197,12 @@ int k8s_config_in_cluster(const char *host, const char *port, const char *direct
     len = snprintf(url, sizeof(url), "https://%s%s%s:%s", is_ipv6 ? "[" : "", host, is_ipv6 ? "]" : "", port);
     if (len >= (int)sizeof(url))
         return config_fail(error, -EINVAL, "KUBERNETES_SERVICE_HOST is too long");
-    rc = config_set_server(config, url, "https://KUBERNETES_SERVICE_HOST:KUBERNETES_SERVICE_PORT", error);
-    if (rc < 0)
-        return rc;
-    rc = read_service_account(config, directory, error);
-    if (rc < 0)
-        return rc;
+    err = config_set_server(config, url, "https://KUBERNETES_SERVICE_HOST:KUBERNETES_SERVICE_PORT", error);
+    if (err < 0)
+        return err;
+    err = read_service_account(config, directory, error);
+    if (err < 0)
+        return err;
     *ret_config = TAKE(config);
     return 0;
 }

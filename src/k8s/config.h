@@ -1,7 +1,7 @@
 /*
- * config.h - where the Kubernetes API server is and who we are to it: from inside a cluster, from a
- * kubeconfig, or a plain http URL (as `kubectl proxy` gives). Reads files; blocks; meant for the start of the
- * process.
+ * config.h - the address of the Kubernetes API server and our credentials: from inside a cluster,
+ * from a kubeconfig, or a plain http URL (as `kubectl proxy` gives). Reads files; blocks; meant for
+ * the start of the process.
  *
  * Credentials are taken for https only: over plain http they would be everybody's.
  */

@@ -1,5 +1,5 @@
 /*
- * config_internal.h - what config.c and kubeconfig.c share.
+ * config_internal.h - what config.c, config_files.c and kubeconfig.c share.
  */
 #ifndef K8S_CONFIG_INTERNAL_H
 #define K8S_CONFIG_INTERNAL_H
@@ -8,8 +8,8 @@
 
 void k8s_config_freep(struct k8s_config **config);
 
-/* Writes the sentence and returns `rc`. */
-int config_fail(char error[K8S_CONFIG_ERROR_MAX], int rc, const char *format, ...) PRINTF_LIKE(3, 4);
+/* Writes the sentence and returns `err`. */
+int config_fail(char error[K8S_CONFIG_ERROR_MAX], int err, const char *format, ...) PRINTF_LIKE(3, 4);
 
 /* NULL: no memory. */
 struct k8s_config *config_new(void);
@@ -20,6 +20,9 @@ struct k8s_config *config_new(void);
 int config_set_server(struct k8s_config *config, const char *url, const char *where,
                       char error[K8S_CONFIG_ERROR_MAX]) MUST_CHECK;
 bool config_is_https(const struct k8s_config *config);
+
+/* Overwrites it before it frees it; accepts NULL. */
+void config_free_secret(char *secret, size_t len);
 
 /* The whole of a file that is neither empty nor longer than `max`, with a NUL behind it; the caller frees it.
  */

@@ -35,10 +35,10 @@ bool json_stream_is_amid(const struct json_stream *stream)
     return stream->depth > 0;
 }
 
-static int json_stream_fail(struct json_stream *stream, int rc)
+static int json_stream_fail(struct json_stream *stream, int err)
 {
-    stream->failure = rc;
-    return rc;
+    stream->failure = err;
+    return err;
 }
 
 static bool is_space(char c)
@@ -93,7 +93,7 @@ static int keep(struct json_stream *stream, struct slice part)
 
 static int hand_out(struct json_stream *stream, struct slice last_part, struct slice *ret_object)
 {
-    int rc;
+    int err;
 
     if (stream->begun.len == 0) {
         if (last_part.len > stream->object_max)
@@ -101,9 +101,9 @@ static int hand_out(struct json_stream *stream, struct slice last_part, struct s
         *ret_object = last_part;
         return 0;
     }
-    rc = keep(stream, last_part);
-    if (rc < 0)
-        return rc;
+    err = keep(stream, last_part);
+    if (err < 0)
+        return err;
     stream->is_handed_out = true;
     *ret_object = strbuf_slice(&stream->begun);
     return 0;
@@ -112,7 +112,7 @@ static int hand_out(struct json_stream *stream, struct slice last_part, struct s
 int json_stream_next(struct json_stream *stream, struct slice *ret_object)
 {
     const char *at, *end, *start;
-    int rc;
+    int err;
 
     if (stream->failure)
         return stream->failure;
@@ -138,9 +138,9 @@ int json_stream_next(struct json_stream *stream, struct slice *ret_object)
         }
     }
     if (stream->depth > 0) {
-        rc = keep(stream, (struct slice){start, (size_t)(end - start)});
-        if (rc < 0)
-            return rc;
+        err = keep(stream, (struct slice){start, (size_t)(end - start)});
+        if (err < 0)
+            return err;
     }
     return -EAGAIN;
 }

@@ -6,9 +6,9 @@
  * strings are looked at: whether an object is valid is found out by whoever parses it.
  *
  *     json_stream_feed(&stream, piece);
- *     while ((rc = json_stream_next(&stream, &object)) == 0)
+ *     while ((err = json_stream_next(&stream, &object)) == 0)
  *         …
- *     rc is -EAGAIN: it needs the next piece
+ *     err is -EAGAIN: it needs the next piece
  */
 #ifndef K8S_JSON_STREAM_H
 #define K8S_JSON_STREAM_H

@@ -98,12 +98,12 @@ static int field_text(const struct section *section, const char *key, size_t max
 
 static int field_needed(const struct section *section, const char *key, char **ret_text)
 {
-    int rc = field_text(section, key, KUBECONFIG_NAME_MAX, ret_text);
+    int err = field_text(section, key, KUBECONFIG_NAME_MAX, ret_text);
 
-    if (rc == 0 && !*ret_text)
+    if (err == 0 && !*ret_text)
         return config_fail(section->file->error, -EINVAL, "%s: %s: %s is missing", section->file->path,
                            section->name, key);
-    return rc;
+    return err;
 }
 
 static int field_bool(const struct section *section, const char *key, bool *ret_value)
@@ -125,12 +125,21 @@ static int field_bool(const struct section *section, const char *key, bool *ret_
 }
 
 /* Fields that would change who we are or how we connect must not be ignored in silence. */
+/* These run a program, or ask a service, for a token that expires: what kubectl does anyhow. */
+static const char *instead_of(const char *key)
+{
+    if (strcmp(key, "exec") != 0 && strcmp(key, "auth-provider") != 0)
+        return "";
+    return ": run `kubectl proxy` beside the router and set KUBE_API_URL=http://127.0.0.1:8001, or use a "
+           "token or a client certificate";
+}
+
 static int refuse_fields(const struct section *section, const char *const *keys, size_t count)
 {
     for (size_t i = 0; i < count; i++) {
         if (map_get(section->file, section->map, keys[i]))
-            return config_fail(section->file->error, -EINVAL, "%s: %s: %s is not supported",
-                               section->file->path, section->name, keys[i]);
+            return config_fail(section->file->error, -EINVAL, "%s: %s: %s is not supported%s",
+                               section->file->path, section->name, keys[i], instead_of(keys[i]));
     }
     return 0;
 }
@@ -184,13 +193,13 @@ static void where_is(const struct section *section, const char *key, char *text,
 
 static int pem_of_data(const struct section *section, const char *key, const char *text, struct k8s_pem *pem)
 {
-    int rc = base64_decode(slice_of(text), &pem->data, &pem->len);
+    int err = base64_decode(slice_of(text), &pem->data, &pem->len);
 
-    if (rc == -EINVAL)
-        return config_fail(section->file->error, rc, "%s: %s: %s is not base64", section->file->path,
+    if (err == -EINVAL)
+        return config_fail(section->file->error, err, "%s: %s: %s is not base64", section->file->path,
                            section->name, key);
-    if (rc < 0)
-        return rc;
+    if (err < 0)
+        return err;
     if (!memmem(pem->data, pem->len, "-----BEGIN ", 11))
         return config_fail(section->file->error, -EINVAL, "%s: %s: %s is not a PEM text", section->file->path,
                            section->name, key);
@@ -202,20 +211,20 @@ static int field_pem(const struct section *section, const char *key, struct k8s_
     CLEANUP(freep) char *data = NULL;
     CLEANUP(freep) char *file = NULL;
     char data_key[64], path[KUBECONFIG_PATH_MAX], where[K8S_CONFIG_ERROR_MAX];
-    int rc;
+    int err;
 
     (void)snprintf(data_key, sizeof(data_key), "%s-data", key);
-    rc = field_text(section, data_key, K8S_CONFIG_FILE_MAX, &data);
-    if (rc < 0)
-        return rc;
+    err = field_text(section, data_key, K8S_CONFIG_FILE_MAX, &data);
+    if (err < 0)
+        return err;
     if (data)
         return pem_of_data(section, data_key, data, pem);
-    rc = field_text(section, key, KUBECONFIG_PATH_MAX - 1, &file);
-    if (rc < 0 || !file)
-        return rc;
-    rc = absolute(section, key, file, path);
-    if (rc < 0)
-        return rc;
+    err = field_text(section, key, KUBECONFIG_PATH_MAX - 1, &file);
+    if (err < 0 || !file)
+        return err;
+    err = absolute(section, key, file, path);
+    if (err < 0)
+        return err;
     where_is(section, key, where, sizeof(where));
     return config_set_pem_path(pem, path, where, section->file->error);
 }
@@ -229,20 +238,20 @@ static int take_token(const struct section *user, struct k8s_config *config)
 {
     CLEANUP(freep) char *file = NULL;
     char path[KUBECONFIG_PATH_MAX], where[K8S_CONFIG_ERROR_MAX];
-    int rc;
+    int err;
 
-    rc = field_text(user, "token", K8S_TOKEN_MAX, &config->token);
-    if (rc < 0)
-        return rc;
+    err = field_text(user, "token", K8S_TOKEN_MAX, &config->token);
+    if (err < 0)
+        return err;
     if (config->token && !config_is_token(config->token))
         return config_fail(user->file->error, -EINVAL, "%s: %s: token has characters that no header can hold",
                            user->file->path, user->name);
-    rc = field_text(user, "tokenFile", KUBECONFIG_PATH_MAX - 1, &file);
-    if (rc < 0 || !file)
-        return rc;
-    rc = absolute(user, "tokenFile", file, path);
-    if (rc < 0)
-        return rc;
+    err = field_text(user, "tokenFile", KUBECONFIG_PATH_MAX - 1, &file);
+    if (err < 0 || !file)
+        return err;
+    err = absolute(user, "tokenFile", file, path);
+    if (err < 0)
+        return err;
     where_is(user, "tokenFile", where, sizeof(where));
     return config_set_token_file(config, path, where, user->file->error);
 }
@@ -255,29 +264,29 @@ static int take_cluster(struct kubeconfig *file, const char *name, struct k8s_co
     CLEANUP(freep) char *server = NULL;
     struct section cluster;
     char where[K8S_CONFIG_ERROR_MAX];
-    int rc;
+    int err;
 
-    rc = find_section(file, "clusters", "cluster", name, &cluster);
-    if (rc == 0)
-        rc = refuse_fields(&cluster, unsupported, ARRAY_LEN(unsupported));
-    if (rc == 0)
-        rc = field_needed(&cluster, "server", &server);
-    if (rc < 0)
-        return rc;
+    err = find_section(file, "clusters", "cluster", name, &cluster);
+    if (err == 0)
+        err = refuse_fields(&cluster, unsupported, ARRAY_LEN(unsupported));
+    if (err == 0)
+        err = field_needed(&cluster, "server", &server);
+    if (err < 0)
+        return err;
     where_is(&cluster, "server", where, sizeof(where));
-    rc = config_set_server(config, server, where, file->error);
-    if (rc < 0 || !config_is_https(config))
-        return rc;
-    rc = field_bool(&cluster, "insecure-skip-tls-verify", &config->is_insecure);
-    if (rc == 0)
-        rc = field_text(&cluster, "tls-server-name", KUBECONFIG_NAME_MAX, &config->tls_server_name);
-    if (rc == 0)
-        rc = field_pem(&cluster, "certificate-authority", &config->ca);
-    if (rc == 0 && config->is_insecure && pem_is_there(&config->ca))
-        rc = config_fail(file->error, -EINVAL,
-                         "%s: %s: certificate-authority and insecure-skip-tls-verify exclude each other",
-                         file->path, cluster.name);
-    return rc;
+    err = config_set_server(config, server, where, file->error);
+    if (err < 0 || !config_is_https(config))
+        return err;
+    err = field_bool(&cluster, "insecure-skip-tls-verify", &config->is_insecure);
+    if (err == 0)
+        err = field_text(&cluster, "tls-server-name", KUBECONFIG_NAME_MAX, &config->tls_server_name);
+    if (err == 0)
+        err = field_pem(&cluster, "certificate-authority", &config->ca);
+    if (err == 0 && config->is_insecure && pem_is_there(&config->ca))
+        err = config_fail(file->error, -EINVAL,
+                          "%s: %s: certificate-authority and insecure-skip-tls-verify exclude each other",
+                          file->path, cluster.name);
+    return err;
 }
 
 static int take_user(struct kubeconfig *file, const char *name, struct k8s_config *config)
@@ -285,19 +294,19 @@ static int take_user(struct kubeconfig *file, const char *name, struct k8s_confi
     static const char *const unsupported[] = {"exec", "auth-provider", "username",  "password",
                                               "as",   "as-uid",        "as-groups", "as-user-extra"};
     struct section user;
-    int rc;
+    int err;
 
-    rc = find_section(file, "users", "user", name, &user);
-    if (rc == 0)
-        rc = refuse_fields(&user, unsupported, ARRAY_LEN(unsupported));
-    if (rc == 0)
-        rc = field_pem(&user, "client-certificate", &config->client_certificate);
-    if (rc == 0)
-        rc = field_pem(&user, "client-key", &config->client_key);
-    if (rc == 0 && pem_is_there(&config->client_certificate) != pem_is_there(&config->client_key))
-        rc = config_fail(file->error, -EINVAL, "%s: %s: client-certificate and client-key go together",
-                         file->path, user.name);
-    return rc < 0 ? rc : take_token(&user, config);
+    err = find_section(file, "users", "user", name, &user);
+    if (err == 0)
+        err = refuse_fields(&user, unsupported, ARRAY_LEN(unsupported));
+    if (err == 0)
+        err = field_pem(&user, "client-certificate", &config->client_certificate);
+    if (err == 0)
+        err = field_pem(&user, "client-key", &config->client_key);
+    if (err == 0 && pem_is_there(&config->client_certificate) != pem_is_there(&config->client_key))
+        err = config_fail(file->error, -EINVAL, "%s: %s: client-certificate and client-key go together",
+                          file->path, user.name);
+    return err < 0 ? err : take_token(&user, config);
 }
 
 static int take_context(struct kubeconfig *file, struct k8s_config *config)
@@ -309,29 +318,29 @@ static int take_context(struct kubeconfig *file, struct k8s_config *config)
     CLEANUP(freep) char *cluster = NULL;
     CLEANUP(freep) char *user = NULL;
     char *namespace_name = NULL;
-    int rc;
+    int err;
 
     if (!root.map || root.map->type != YAML_MAPPING_NODE)
         return config_fail(file->error, -EINVAL, "%s is not a kubeconfig", file->path);
-    rc = field_needed(&root, "current-context", &context_name);
-    if (rc == 0)
-        rc = find_section(file, "contexts", "context", context_name, &context);
-    if (rc == 0)
-        rc = field_needed(&context, "cluster", &cluster);
-    if (rc == 0)
-        rc = field_text(&context, "user", KUBECONFIG_NAME_MAX, &user);
-    if (rc == 0)
-        rc = field_text(&context, "namespace", KUBECONFIG_NAME_MAX, &namespace_name);
-    if (rc < 0)
-        return rc;
+    err = field_needed(&root, "current-context", &context_name);
+    if (err == 0)
+        err = find_section(file, "contexts", "context", context_name, &context);
+    if (err == 0)
+        err = field_needed(&context, "cluster", &cluster);
+    if (err == 0)
+        err = field_text(&context, "user", KUBECONFIG_NAME_MAX, &user);
+    if (err == 0)
+        err = field_text(&context, "namespace", KUBECONFIG_NAME_MAX, &namespace_name);
+    if (err < 0)
+        return err;
     if (namespace_name) {
         free(config->namespace_name);
         config->namespace_name = namespace_name;
     }
-    rc = take_cluster(file, cluster, config);
-    if (rc == 0 && user && config_is_https(config))
-        rc = take_user(file, user, config);
-    return rc;
+    err = take_cluster(file, cluster, config);
+    if (err == 0 && user && config_is_https(config))
+        err = take_user(file, user, config);
+    return err;
 }
 
 /* ---- the file ---- */
@@ -339,19 +348,19 @@ static int take_context(struct kubeconfig *file, struct k8s_config *config)
 static int parse_document(struct kubeconfig *file, const char *data, size_t len)
 {
     yaml_parser_t parser;
-    int rc = 0;
+    int err = 0;
 
     if (!yaml_parser_initialize(&parser))
         return -ENOMEM;
     yaml_parser_set_input_string(&parser, (const unsigned char *)data, len);
     if (!yaml_parser_load(&parser, &file->document)) {
-        rc = parser.error == YAML_MEMORY_ERROR ? -ENOMEM : -EINVAL;
-        if (rc == -EINVAL)
-            (void)config_fail(file->error, rc, "%s: line %zu is not YAML: %s", file->path,
+        err = parser.error == YAML_MEMORY_ERROR ? -ENOMEM : -EINVAL;
+        if (err == -EINVAL)
+            (void)config_fail(file->error, err, "%s: line %zu is not YAML: %s", file->path,
                               parser.problem_mark.line + 1, parser.problem ? parser.problem : "unreadable");
     }
     yaml_parser_delete(&parser);
-    return rc;
+    return err;
 }
 
 int k8s_config_load(const char *path, struct k8s_config **ret_config, char error[K8S_CONFIG_ERROR_MAX])
@@ -360,26 +369,26 @@ int k8s_config_load(const char *path, struct k8s_config **ret_config, char error
     struct kubeconfig file = {.path = path, .error = error};
     char *data = NULL;
     size_t len = 0;
-    int rc;
+    int err;
 
     (void)config_fail(error, 0, "no memory");
     if (!config)
         return -ENOMEM;
-    rc = config_read_file(path, K8S_CONFIG_FILE_MAX, &data, &len);
-    if (rc < 0)
-        return config_fail(error, rc, "cannot read %s: %s", path,
-                           rc == -EMSGSIZE  ? "the file is too large"
-                           : rc == -ENODATA ? "the file is empty"
-                                            : strerror(-rc));
-    rc = parse_document(&file, data, len);
+    err = config_read_file(path, K8S_CONFIG_FILE_MAX, &data, &len);
+    if (err < 0)
+        return config_fail(error, err, "cannot read %s: %s", path,
+                           err == -EMSGSIZE  ? "the file is too large"
+                           : err == -ENODATA ? "the file is empty"
+                                             : strerror(-err));
+    err = parse_document(&file, data, len);
     explicit_bzero(data, len);
     free(data);
-    if (rc < 0)
-        return rc;
-    rc = take_context(&file, config);
+    if (err < 0)
+        return err;
+    err = take_context(&file, config);
     yaml_document_delete(&file.document);
-    if (rc < 0)
-        return rc;
+    if (err < 0)
+        return err;
     *ret_config = TAKE(config);
     return 0;
 }

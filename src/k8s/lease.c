@@ -5,12 +5,12 @@
 
 #include <stdio.h>
 #include <stdlib.h>
-#include <sys/random.h>
 
 #include "base/clock.h"
 #include "base/log.h"
+#include "base/random.h"
 #include "k8s/lease_object.h"
-#include "k8s/refusal.h"
+#include "k8s/status_object.h"
 
 enum {
     LEASE_LEADER_MAX = 255, /* of a holder's name, as we tell it */
@@ -47,7 +47,10 @@ struct lease_trouble {
 };
 
 /* Times are elapsed ones. */
+enum { LEASE_MAGIC = 0x6c656173 };
+
 struct k8s_lease {
+    unsigned magic;
     struct k8s_lease_settings settings;
     struct k8s_client *client;
     uv_timer_t timer;
@@ -82,7 +85,7 @@ static bool lease_is_us(const struct k8s_lease *lease, const struct lease_object
     return object && strcmp(lease_object_record(object)->holder, lease->settings.identity) == 0;
 }
 
-/* A holder who does not say for how long is given as long as we would take. */
+/* A holder that names no duration gets ours. */
 static uint64_t lease_seen_until_ms(const struct k8s_lease *lease)
 {
     uint32_t duration_s = lease_object_record(lease->seen)->duration_s;
@@ -127,7 +130,9 @@ static void lease_tell(struct k8s_lease *lease)
     if (lease->is_leader == is_leader && strcmp(lease->leader, leader) == 0)
         return;
     if (lease->is_leader && !is_leader && lease_is_us(lease, lease->seen))
-        log_warn("the leader's lease could not be renewed in time", log_str("lease", lease->settings.name));
+        log_warn(
+            "the leader's lease could not be renewed in time: another router may lead now, and calls go on",
+            log_str("lease", lease->settings.name));
     lease->is_leader = is_leader;
     memcpy(lease->leader, leader, sizeof(leader));
     log_info(is_leader ? "this router leads" : "this router follows", log_str("leader", lease->leader),
@@ -159,13 +164,9 @@ static void lease_arm(struct k8s_lease *lease)
  */
 static uint64_t lease_pause_ms(const struct k8s_lease *lease)
 {
-    uint32_t random = 0;
-
     if (lease_is_held(lease, clock_elapsed_ms()))
         return lease->settings.retry_ms;
-    if (getrandom(&random, sizeof(random), GRND_NONBLOCK) != sizeof(random))
-        random = 0;
-    return lease->settings.retry_ms - lease->settings.retry_ms / 2 * random / UINT32_MAX;
+    return random_jitter_ms(lease->settings.retry_ms);
 }
 
 /*
@@ -195,15 +196,15 @@ static void lease_works(struct k8s_lease *lease)
 static void lease_log_trouble(const struct k8s_lease *lease, enum log_level level, const char *message,
                               const struct k8s_answer *answer)
 {
-    struct k8s_refusal refusal = {0};
+    struct k8s_status status = {0};
 
     if (answer->err == 0)
-        k8s_refusal_parse(answer->body, &refusal);
+        k8s_status_parse(answer->body, &status);
     LOG_AT(level, message, log_str("verb", lease->trouble.verb),
            log_str("resource", "leases.coordination.k8s.io"),
            log_str("namespace", lease->settings.namespace_name), log_str("lease", lease->settings.name),
            log_num("status", lease->trouble.status),
-           log_str("error", answer->err && answer->error ? answer->error : refusal.message));
+           log_str("error", answer->err && answer->error ? answer->error : status.message));
 }
 
 /* The try under way has failed, for a reason that somebody may have to do something about. */
@@ -418,7 +419,9 @@ static void lease_closed(uv_handle_t *handle)
     void (*stopped)(void *arg) = lease->stopped;
     void *arg = lease->stopped_arg;
 
+    MAGIC_CHECK(lease, LEASE_MAGIC);
     lease_object_free(lease->seen);
+    lease->magic = 0;
     free(lease);
     stopped(arg);
 }
@@ -487,6 +490,7 @@ static void lease_answered(void *arg, const struct k8s_answer *answer)
 {
     struct k8s_lease *lease = arg;
 
+    MAGIC_CHECK(lease, LEASE_MAGIC);
     lease->request = NULL;
     if (lease->is_stopping)
         lease_release_answered(lease, answer);
@@ -498,6 +502,7 @@ static void lease_due(uv_timer_t *timer)
 {
     struct k8s_lease *lease = timer->data;
 
+    MAGIC_CHECK(lease, LEASE_MAGIC);
     if (lease->is_stopping) {
         lease_keep(lease, "the API server does not answer");
         return;
@@ -519,6 +524,7 @@ int k8s_lease_new(uv_loop_t *loop, const struct k8s_lease_settings *settings, st
     lease = calloc(1, sizeof(*lease));
     if (!lease)
         return -ENOMEM;
+    lease->magic = LEASE_MAGIC;
     lease->settings = *settings;
     lease->client = client;
     uv_timer_init(loop, &lease->timer);

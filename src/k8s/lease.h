@@ -1,10 +1,10 @@
 /*
- * lease.h - who leads, by a coordination.k8s.io Lease, wire-compatible with client-go's leader election: both
- * may compete for the same one. Loop thread only.
+ * lease.h - elects the leader by a coordination.k8s.io Lease, wire-compatible with client-go's
+ * leader election: both may compete for the same one. Loop thread only.
  *
- * Times are our own elapsed ones: what others wrote into the Lease is only ever compared with what they wrote
- * before, so that clocks need not agree. A leader that could not renew for the renew deadline says that it no
- * longer leads, well before its lease runs out and another one takes it.
+ * Times are our own elapsed ones: what others wrote into the Lease is only ever compared with what
+ * they wrote before, so that clocks need not agree. A leader that could not renew for the renew
+ * deadline says that it no longer leads, well before its lease runs out and another one takes it.
  */
 #ifndef K8S_LEASE_H
 #define K8S_LEASE_H
@@ -20,7 +20,9 @@ struct k8s_lease_settings {
     uint64_t duration_ms;       /* others read it in whole seconds: it is rounded up */
     uint64_t renew_deadline_ms; /* less than duration_ms */
     uint64_t retry_ms;          /* less than renew_deadline_ms */
-    /* Tells every change: who leads ("" if nobody is known to), and whether that is us. Never inside a call.
+    /*
+     * Tells every change: the name of the leader ("" if none is known), and whether that is us.
+     * Never inside a call.
      */
     void (*on_change)(void *arg, bool is_leader, const char *leader);
     void *on_change_arg;

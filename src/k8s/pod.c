@@ -217,7 +217,7 @@ static int pod_parse_status(const cJSON *status, struct k8s_pod *pod)
         pod_text(status, "phase", &phase) < 0 || pod_parse_condition(status, &has_condition) < 0)
         return -EINVAL;
     pod->is_ready = has_condition && pod->ip[0] && !pod->is_terminating && strcmp(phase, "Running") == 0;
-    pod->is_over = strcmp(phase, "Failed") == 0 || strcmp(phase, "Succeeded") == 0;
+    pod->has_terminated = strcmp(phase, "Failed") == 0 || strcmp(phase, "Succeeded") == 0;
     return 0;
 }
 
@@ -235,7 +235,7 @@ static int pod_parse(const cJSON *object, const char *agent_container, struct k8
         pod_text(metadata, "deletionTimestamp", &deleted) < 0 ||
         pod_member(metadata, "annotations", cJSON_IsObject, &annotations) < 0)
         return -EINVAL;
-    k8s_mark_read(annotations, &ret_pod->mark);
+    k8s_annotations_read(annotations, &ret_pod->mark);
     /* A terminating pod stays Running and Ready until its processes have ended. */
     ret_pod->is_terminating = deleted[0] != '\0';
     if (pod_parse_status(status, ret_pod) < 0)
@@ -247,10 +247,10 @@ int k8s_pod_parse(const cJSON *object, const char *agent_container, struct arena
                   struct k8s_pod *ret_pod)
 {
     struct k8s_pod pod = {0};
-    int rc = pod_parse(object, agent_container, &pod);
+    int err = pod_parse(object, agent_container, &pod);
 
-    if (rc < 0)
-        return rc;
+    if (err < 0)
+        return err;
     pod.name = arena_strdup(arena, pod.name);
     pod.uid = arena_strdup(arena, pod.uid);
     pod.ip = pod.ip[0] ? arena_strdup(arena, pod.ip) : "";

@@ -9,7 +9,7 @@
 #include <cjson/cJSON.h>
 
 #include "base/arena.h"
-#include "k8s/mark.h"
+#include "k8s/annotations.h"
 
 enum {
     K8S_POD_NAME_MAX = 253, /* a DNS subdomain: Kubernetes allows more than a label */
@@ -26,10 +26,10 @@ struct k8s_pod {
     uint64_t started_at_ms; /* of that container, by its node's clock in whole seconds; 0: it does not run */
     bool is_ready;          /* phase Running, condition Ready, an address, not terminating */
     bool is_terminating;
-    bool is_over;         /* phase Failed or Succeeded: nothing runs there again */
-    bool is_unreadable;   /* in a list: only the name could be read */
-    bool lacks_container; /* its spec has no container of the agent's name: the first one counts */
-    struct k8s_mark mark; /* its annotations of a pod with a call */
+    bool has_terminated;         /* phase Failed or Succeeded: nothing runs there again */
+    bool is_unreadable;          /* in a list: only the name could be read */
+    bool lacks_container;        /* its spec has no container of the agent's name: the first one counts */
+    struct k8s_annotations mark; /* its annotations of a pod with a call */
 };
 
 /*

@@ -29,25 +29,25 @@ int k8s_pod_event_parse(struct slice text, const char *agent_container, struct a
     const cJSON *object = k8s_object_get(root, "object");
     const char *type = json_get_string(root, "type");
     struct k8s_pod_event event = {0};
-    int rc = 0;
+    int err = 0;
 
     if (!type || !cJSON_IsObject(object))
         return -EBADMSG;
     event.type = event_type(type);
     if (event.type == K8S_POD_EVENT_ERROR) {
-        k8s_refusal_read(object, &event.refusal);
+        k8s_status_read(object, &event.status);
     } else {
         event.version = k8s_object_version(object);
         if (event.type == K8S_POD_EVENT_SEEN || event.type == K8S_POD_EVENT_GONE)
-            rc = k8s_pod_parse(object, agent_container, arena, &event.pod);
+            err = k8s_pod_parse(object, agent_container, arena, &event.pod);
     }
-    if (rc == -EINVAL) {
+    if (err == -EINVAL) {
         event.type = K8S_POD_EVENT_SKIPPED;
-        rc = 0;
+        err = 0;
     }
     if (event.type == K8S_POD_EVENT_SKIPPED)
         k8s_object_name(object, event.skipped_name, sizeof(event.skipped_name));
-    if (rc == 0)
+    if (err == 0)
         *ret_event = event;
-    return rc;
+    return err;
 }

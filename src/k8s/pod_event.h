@@ -7,7 +7,7 @@
 
 #include "k8s/object.h"
 #include "k8s/pod.h"
-#include "k8s/refusal.h"
+#include "k8s/status_object.h"
 
 enum k8s_pod_event_type {
     K8S_POD_EVENT_SEEN,     /* ADDED and MODIFIED: after a gap one may stand for the other */
@@ -21,7 +21,7 @@ struct k8s_pod_event {
     enum k8s_pod_event_type type;
     const char *version;                     /* to watch on from; NULL: as before */
     struct k8s_pod pod;                      /* SEEN, GONE */
-    struct k8s_refusal refusal;              /* ERROR */
+    struct k8s_status status;                /* ERROR */
     char skipped_name[K8S_POD_NAME_MAX + 1]; /* SKIPPED: what it calls itself */
 };
 

@@ -8,15 +8,18 @@
 
 #include "k8s/object.h"
 #include "k8s/pods_path.h"
-#include "k8s/refusal.h"
+#include "k8s/status_object.h"
 
 enum {
     GET_ANSWER_MAX = 2 * 1024 * 1024,    /* etcd keeps no object that is larger */
     GET_ARENA_MAX = 64 * GET_ANSWER_MAX, /* a tree takes many times its text */
-    GET_ERROR_MAX = K8S_REFUSAL_MESSAGE_MAX + 64,
+    GET_ERROR_MAX = K8S_STATUS_MESSAGE_MAX + 64,
 };
 
+enum { POD_GET_MAGIC = 0x706f6467 };
+
 struct k8s_pod_get {
+    unsigned magic;
     struct k8s_request *request;
     k8s_pod_got_fn got;
     void *arg;
@@ -28,6 +31,7 @@ static void get_free(struct k8s_pod_get *get)
 {
     free(get->agent_container);
     free(get->name);
+    get->magic = 0;
     free(get);
 }
 
@@ -38,14 +42,14 @@ static void get_free(struct k8s_pod_get *get)
 static int get_refused(const struct k8s_pod_get *get, const struct k8s_answer *answer,
                        char error[GET_ERROR_MAX])
 {
-    struct k8s_refusal refusal;
+    struct k8s_status status;
 
-    k8s_refusal_parse(answer->body, &refusal);
-    if (answer->status == 404 && strcmp(refusal.reason, "NotFound") == 0 &&
-        strcmp(refusal.kind, "pods") == 0 && strcmp(refusal.name, get->name) == 0)
+    k8s_status_parse(answer->body, &status);
+    if (answer->status == 404 && strcmp(status.reason, "NotFound") == 0 && strcmp(status.kind, "pods") == 0 &&
+        strcmp(status.name, get->name) == 0)
         return -ENOENT;
     snprintf(error, GET_ERROR_MAX, "the API server answered with status %d: %s", answer->status,
-             refusal.message[0] ? refusal.message : refusal.reason);
+             status.message[0] ? status.message : status.reason);
     if (answer->status == 401 || answer->status == 403)
         return -EACCES;
     return answer->status == 429 || answer->status >= 500 ? -EAGAIN : -EPROTO;
@@ -54,7 +58,7 @@ static int get_refused(const struct k8s_pod_get *get, const struct k8s_answer *a
 static int get_read(const struct k8s_pod_get *get, const struct k8s_answer *answer, struct arena *arena,
                     struct k8s_pod *ret_pod, char error[GET_ERROR_MAX])
 {
-    int rc;
+    int err;
 
     if (answer->err < 0) {
         snprintf(error, GET_ERROR_MAX, "%s", answer->error ? answer->error : strerror(-answer->err));
@@ -63,16 +67,16 @@ static int get_read(const struct k8s_pod_get *get, const struct k8s_answer *answ
     }
     if (answer->status != 200)
         return get_refused(get, answer, error);
-    rc = k8s_pod_parse(k8s_object_parse(arena, answer->body), get->agent_container, arena, ret_pod);
-    if (rc == 0 && strcmp(ret_pod->name, get->name) != 0)
-        rc = -EINVAL;
-    if (rc == -EINVAL) {
+    err = k8s_pod_parse(k8s_object_parse(arena, answer->body), get->agent_container, arena, ret_pod);
+    if (err == 0 && strcmp(ret_pod->name, get->name) != 0)
+        err = -EINVAL;
+    if (err == -EINVAL) {
         snprintf(error, GET_ERROR_MAX, "what the API server answered cannot be read as this pod");
-        rc = -EBADMSG;
-    } else if (rc < 0) {
-        snprintf(error, GET_ERROR_MAX, "%s", strerror(-rc));
+        err = -EBADMSG;
+    } else if (err < 0) {
+        snprintf(error, GET_ERROR_MAX, "%s", strerror(-err));
     }
-    return rc;
+    return err;
 }
 
 static void get_answered(void *arg, const struct k8s_answer *answer)
@@ -81,11 +85,12 @@ static void get_answered(void *arg, const struct k8s_answer *answer)
     char error[GET_ERROR_MAX] = "";
     struct k8s_pod pod = {0};
     struct arena arena;
-    int rc;
+    int err;
 
+    MAGIC_CHECK(get, POD_GET_MAGIC);
     arena_init(&arena, GET_ARENA_MAX);
-    rc = get_read(get, answer, &arena, &pod, error);
-    get->got(get->arg, rc, rc == 0 ? &pod : NULL, error);
+    err = get_read(get, answer, &arena, &pod, error);
+    get->got(get->arg, err, err == 0 ? &pod : NULL, error);
     arena_release(&arena);
     get_free(get);
 }
@@ -98,6 +103,7 @@ static int get_new(const struct k8s_pod_get_spec *spec, k8s_pod_got_fn got, void
 
     if (!get)
         return -ENOMEM;
+    get->magic = POD_GET_MAGIC;
     get->got = got;
     get->arg = arg;
     get->name = strdup(spec->name);
@@ -117,16 +123,16 @@ int k8s_pod_get(struct k8s_client *client, const struct k8s_pod_get_spec *spec, 
     struct k8s_request_spec request = {
         .method = K8S_GET, .path = path, .timeout_ms = spec->timeout_ms, .body_max = GET_ANSWER_MAX};
     struct k8s_pod_get *get;
-    int rc = get_new(spec, got, arg, &get);
+    int err = get_new(spec, got, arg, &get);
 
-    if (rc < 0)
-        return rc;
-    rc = k8s_pods_path_get(path, spec->namespace_name, spec->name);
-    assert(rc == 0); /* names of Kubernetes' are far shorter */
-    rc = k8s_client_send(client, &request, get_answered, get, &get->request);
-    if (rc < 0) {
+    if (err < 0)
+        return err;
+    err = k8s_pods_path_get(path, spec->namespace_name, spec->name);
+    assert(err == 0); /* names of Kubernetes' are far shorter */
+    err = k8s_client_send(client, &request, get_answered, get, &get->request);
+    if (err < 0) {
         get_free(get);
-        return rc;
+        return err;
     }
     *ret_get = get;
     return 0;

@@ -13,7 +13,7 @@ struct k8s_pod_get; /* one question under way */
 struct k8s_pod_get_spec {
     const char *namespace_name; /* strings are borrowed during the call only */
     const char *name;
-    const char *agent_container; /* as in k8s_pods_settings */
+    const char *agent_container; /* as in k8s_pod_watch_settings */
     uint64_t timeout_ms;
 };
 

@@ -136,18 +136,18 @@ static int list_add_item(struct k8s_pod_list *list, struct slice text, struct ar
 {
     struct k8s_pod *pod;
     const cJSON *object;
-    int rc = list_make_room(list);
+    int err = list_make_room(list);
 
-    if (rc < 0)
-        return rc;
+    if (err < 0)
+        return err;
     arena_reset(tree);
     pod = &list->pods[list->count];
     object = k8s_object_parse(tree, text);
-    rc = k8s_pod_parse(object, list->agent_container, &list->strings, pod);
-    if (rc == -EINVAL)
-        rc = k8s_pod_parse_name(object, &list->strings, pod);
-    if (rc < 0)
-        return rc == -EINVAL ? -EBADMSG : rc;
+    err = k8s_pod_parse(object, list->agent_container, &list->strings, pod);
+    if (err == -EINVAL)
+        err = k8s_pod_parse_name(object, &list->strings, pod);
+    if (err < 0)
+        return err == -EINVAL ? -EBADMSG : err;
     if (pod->is_unreadable)
         list_count(&list->skipped, list->skipped_name, pod);
     if (pod->lacks_container)
@@ -160,7 +160,7 @@ static int list_add_items(struct k8s_pod_list *list, struct page *page)
 {
     struct arena tree;
     struct slice item;
-    int rc = 0;
+    int err = 0;
 
     if (!page_take(page, '['))
         return page_take_value(page, &item) && slice_equals(item, "null") ? 0 : -EBADMSG;
@@ -168,11 +168,11 @@ static int list_add_items(struct k8s_pod_list *list, struct page *page)
         return 0;
     arena_init(&tree, LIST_TREE_MAX);
     do {
-        rc = page_take_value(page, &item) ? list_add_item(list, item, &tree) : -EBADMSG;
-    } while (rc == 0 && page_take(page, ','));
+        err = page_take_value(page, &item) ? list_add_item(list, item, &tree) : -EBADMSG;
+    } while (err == 0 && page_take(page, ','));
     arena_release(&tree);
-    if (rc < 0)
-        return rc;
+    if (err < 0)
+        return err;
     return page_take(page, ']') ? 0 : -EBADMSG;
 }
 
@@ -181,7 +181,7 @@ static int list_read_metadata(struct k8s_pod_list *list, struct slice text)
     const char *version, *token;
     struct arena tree;
     const cJSON *metadata;
-    int rc = -EBADMSG;
+    int err = -EBADMSG;
 
     arena_init(&tree, LIST_TREE_MAX);
     metadata = k8s_object_parse(&tree, text);
@@ -192,10 +192,10 @@ static int list_read_metadata(struct k8s_pod_list *list, struct slice text)
         memcpy(list->version, version, strlen(version) + 1);
         if (token)
             memcpy(list->continue_token, token, strlen(token) + 1);
-        rc = 0;
+        err = 0;
     }
     arena_release(&tree);
-    return rc;
+    return err;
 }
 
 static int list_add_member(struct k8s_pod_list *list, struct page *page, bool *has_items)
@@ -219,17 +219,17 @@ int k8s_pod_list_add_page(struct k8s_pod_list *list, struct slice text)
 {
     struct page page = {text.data, text.data + text.len};
     bool has_items = false;
-    int rc;
+    int err;
 
     list->version[0] = '\0';
     list->continue_token[0] = '\0';
     if (!page_take(&page, '{'))
         return -EBADMSG;
     do {
-        rc = list_add_member(list, &page, &has_items);
-    } while (rc == 0 && page_take(&page, ','));
-    if (rc < 0)
-        return rc;
+        err = list_add_member(list, &page, &has_items);
+    } while (err == 0 && page_take(&page, ','));
+    if (err < 0)
+        return err;
     if (!page_take(&page, '}'))
         return -EBADMSG;
     page_skip_space(&page);

@@ -1,5 +1,5 @@
 /*
- * pods_path.h - the paths of the API server under which pods are listed, watched and asked for.
+ * pods_path.h - the paths of the API server for pods: to list, to watch, to get one.
  */
 #ifndef K8S_PODS_PATH_H
 #define K8S_PODS_PATH_H

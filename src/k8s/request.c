@@ -9,6 +9,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 
+#include "base/version.h"
 #include "k8s/client_internal.h"
 
 /* A connection whose other end is gone is noticed within 30 s, whether something is sent on it or not. */
@@ -54,6 +55,7 @@ static size_t on_header(char *data, size_t size UNUSED, size_t len, void *arg)
     struct k8s_request *request = arg;
     bool is_end = len > 0 && (data[0] == '\r' || data[0] == '\n');
 
+    MAGIC_CHECK(request, K8S_REQUEST_MAGIC);
     client_note_arrival(request);
     if (!is_end || request->is_streaming || !request->on_data || status_of(request->easy) != 200)
         return len;
@@ -67,6 +69,7 @@ static size_t on_body(char *data, size_t size UNUSED, size_t len, void *arg)
 {
     struct k8s_request *request = arg;
 
+    MAGIC_CHECK(request, K8S_REQUEST_MAGIC);
     client_note_arrival(request);
     if (len > request->body.max - request->body.len) {
         request->err = -EMSGSIZE;
@@ -214,10 +217,11 @@ int k8s_request_new(struct k8s_client *client, const struct k8s_request_spec *sp
                     struct k8s_request **ret_request)
 {
     struct k8s_request *request = calloc(1, sizeof(*request));
-    int rc;
+    int err;
 
     if (!request)
         return -ENOMEM;
+    request->magic = K8S_REQUEST_MAGIC;
     request->client = client;
     request->method = spec->method;
     request->timeout_ms = spec->timeout_ms;
@@ -226,10 +230,10 @@ int k8s_request_new(struct k8s_client *client, const struct k8s_request_spec *sp
     list_init(&request->link);
     list_init(&request->fresh_link);
     strbuf_init(&request->body, NULL, spec->body_max);
-    rc = request_fill(request, spec, token);
-    if (rc < 0) {
+    err = request_fill(request, spec, token);
+    if (err < 0) {
         k8s_request_free(request);
-        return rc;
+        return err;
     }
     *ret_request = request;
     return 0;
@@ -245,6 +249,7 @@ void k8s_request_free(struct k8s_request *request)
     strbuf_release(&request->body);
     free(request->sent_body);
     free(request->url);
+    request->magic = 0;
     free(request);
 }
 

@@ -33,12 +33,12 @@ void token_drop(struct token *token)
 static void token_refresh(struct token *token, uint64_t now_ms)
 {
     char *text = NULL;
-    int rc = k8s_token_read(token->config->token_file, &text);
+    int err = k8s_token_read(token->config->token_file, &text);
 
-    if (rc < 0) {
+    if (err < 0) {
         if (!token->is_failing)
             log_warn("cannot read the Kubernetes token; the last one stays",
-                     log_str("file", token->config->token_file), log_str("error", strerror(-rc)));
+                     log_str("file", token->config->token_file), log_str("error", strerror(-err)));
         token->is_failing = true;
         return;
     }

@@ -11,7 +11,10 @@ enum {
     ABSENT_TIMEOUT_MS = 10000,
 };
 
+enum { ABSENT_POD_MAGIC = 0x61627365 };
+
 struct absent_pod {
+    unsigned magic;
     struct map_node node;
     struct list link; /* in waiting or asked */
     struct absent *absent;
@@ -33,6 +36,7 @@ static void absent_forget(struct absent_pod *pod)
 {
     map_remove(&pod->absent->by_name, &pod->node);
     list_remove(&pod->link);
+    pod->magic = 0;
     free(pod);
 }
 
@@ -59,6 +63,7 @@ static void absent_got(void *arg, int err, const struct k8s_pod *found, const ch
     struct absent_pod *pod = arg;
     struct absent *absent = pod->absent;
 
+    MAGIC_CHECK(pod, ABSENT_POD_MAGIC);
     absent->under_way--;
     pod->get = NULL;
     absent->found(absent->arg, pod->name, err, found, error);
@@ -111,6 +116,7 @@ int absent_ask(struct absent *absent, const char *name)
     pod = calloc(1, sizeof(*pod) + len + 1);
     if (!pod)
         return -ENOMEM;
+    pod->magic = ABSENT_POD_MAGIC;
     pod->absent = absent;
     memcpy(pod->name, name, len + 1);
     list_append(&absent->waiting, &pod->link);

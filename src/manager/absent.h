@@ -1,6 +1,6 @@
 /*
  * absent.h - the pods that Kubernetes does not show any more although they carry calls: each is asked for by
- * its name, a few at a time. Inside the room only.
+ * its name, a few at a time. Inside the module only.
  *
  * A pod disappears from a list or a watch when it is deleted, but also when somebody takes its label off; and
  * a new one may have its name already. Only the API server knows, so nobody's call ends before it has said.

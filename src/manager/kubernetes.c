@@ -1,6 +1,5 @@
 /*
- * kubernetes.c - the pod source Kubernetes: turns lists and watch events into the picture of the
- * pods.
+ * kubernetes.c - the pod source Kubernetes: turns lists and watch events into the known pods.
  *
  * An empty list, or a first list that would end many calls, is believed only when a second list
  * confirms it. Pods that carry calls and are no longer shown are asked for by name.
@@ -51,7 +50,7 @@ static bool kube_is_usable(struct manager *manager, const struct k8s_pod *pod)
 
     if (name_is_pod(pod->name, strlen(pod->name)))
         return true;
-    if (complaint_is_due(&manager->unusable, 1, uv_now(manager->loop), KUBE_SAID_EVERY_MS, &times))
+    if (log_repeat_is_due(&manager->unusable, 1, uv_now(manager->loop), KUBE_SAID_EVERY_MS, &times))
         log_warn("a pod is left out: its name cannot be used", log_str("pod", pod->name),
                  log_str("rule", "it " POD_NAME_RULE), log_num("times", (int64_t)times));
     return false;
@@ -61,17 +60,17 @@ static bool kube_is_usable(struct manager *manager, const struct k8s_pod *pod)
 static void kube_ask_again(struct manager *manager)
 {
     metrics_add(manager->kube_failures, 1);
-    k8s_pods_relist(manager->kube_pods);
+    k8s_pod_watch_relist(manager->kube_pods);
 }
 
 static void kube_tell_marks(struct manager *manager, const struct k8s_pod *pods, size_t count)
 {
     if (!manager->marks)
         return;
-    k8s_marks_list_begin(manager->marks);
+    k8s_annotator_list_begin(manager->marks);
     for (size_t i = 0; i < count; i++)
-        k8s_marks_known(manager->marks, pods[i].name, pods[i].uid, pods[i].mark);
-    k8s_marks_list_end(manager->marks);
+        k8s_annotator_known(manager->marks, pods[i].name, pods[i].uid, pods[i].mark);
+    k8s_annotator_list_end(manager->marks);
 }
 
 /* One pod of a list. A pod that is over is as one that is not there: it is asked for if it carries calls. */
@@ -80,13 +79,13 @@ static int kube_take(struct manager *manager, const struct k8s_pod *pod)
     struct kube_texts texts;
     struct pod_seen seen;
 
-    if (!kube_is_usable(manager, pod) || pod->is_over)
+    if (!kube_is_usable(manager, pod) || pod->has_terminated)
         return 0;
     absent_drop(&manager->absent, pod->name);
     if (pod->is_unreadable)
-        return picture_keep(&manager->picture, pod->name);
+        return known_pods_keep(&manager->known_pods, pod->name);
     seen = kube_seen(manager, pod, &texts);
-    return picture_see(&manager->picture, &seen);
+    return known_pods_see(&manager->known_pods, &seen);
 }
 
 void kube_doubt(struct manager *manager, enum list_doubt doubt)
@@ -107,11 +106,23 @@ static bool kube_is_early(const struct manager *manager, size_t count)
     return confirms && clock_elapsed_ms() < manager->confirm_at_ms;
 }
 
+/* A second list has confirmed it. */
+static void kube_log_none(const struct manager *manager)
+{
+    log_error(
+        "no pod in the namespace matches the selector: calls are refused until one does; check NAMESPACE "
+        "and POD_LABEL_SELECTOR",
+        log_str("namespace", manager->settings.kube.namespace_name),
+        log_str("selector", manager->settings.kube.label_selector));
+}
+
 static void kube_listed(void *arg, const struct k8s_pod *pods, size_t count)
 {
     struct manager *manager = arg;
-    bool is_news = !manager->has_picture || manager->picture.count > 0;
+    bool is_news = !manager->knows_pods || manager->known_pods.count > 0;
 
+    if (count == 0)
+        metrics_add(manager->empty_lists, 1);
     if (kube_is_early(manager, count))
         return;
     if (count == 0 && is_news && manager->doubt == LIST_BELIEVED) {
@@ -119,17 +130,21 @@ static void kube_listed(void *arg, const struct k8s_pod *pods, size_t count)
          * One empty list may be a mistake of somebody's, and would end all calls. The second one is asked for
          * at the next full sync: at once it would only repeat the mistake.
          */
-        log_warn("Kubernetes lists no pods: what the store knows stays until a second list confirms it",
-                 log_str("namespace", manager->settings.kube.namespace_name),
-                 log_str("selector", manager->settings.kube.label_selector),
-                 log_num("confirm_ms", (int64_t)manager->settings.reconcile_interval_ms));
+        log_warn(
+            "Kubernetes lists no pods: what the store knows stays until a second list confirms it",
+            log_str("namespace", manager->settings.kube.namespace_name),
+            log_str("selector", manager->settings.kube.label_selector),
+            log_str("effect", "without a pod, calls are refused; check NAMESPACE and POD_LABEL_SELECTOR"),
+            log_num("confirm_ms", (int64_t)manager->settings.reconcile_interval_ms));
         kube_doubt(manager, LIST_EMPTY);
         return;
     }
+    if (count == 0 && is_news)
+        kube_log_none(manager);
     manager->is_confirmed = manager->doubt == LIST_LOSES_CALLS || count == 0;
     manager->doubt = LIST_BELIEVED;
     kube_tell_marks(manager, pods, count);
-    picture_list_begin(&manager->picture);
+    known_pods_list_begin(&manager->known_pods);
     for (size_t i = 0; i < count; i++) {
         if (kube_take(manager, &pods[i]) < 0) {
             log_error("no memory for the list of pods");
@@ -137,10 +152,10 @@ static void kube_listed(void *arg, const struct k8s_pod *pods, size_t count)
             return;
         }
     }
-    picture_list_end(&manager->picture);
-    if (!manager->has_picture)
+    known_pods_list_end(&manager->known_pods);
+    if (!manager->knows_pods)
         log_info("pods listed", log_num("pods", (int64_t)count));
-    manager->has_picture = true;
+    manager->knows_pods = true;
     manager->unlisted = 0;
     sync_want_full(manager);
 }
@@ -151,8 +166,8 @@ static int kube_take_change(struct manager *manager, const struct k8s_pod *pod)
     struct kube_texts texts;
     struct pod_seen seen = kube_seen(manager, pod, &texts);
 
-    return pod->is_over ? picture_gone(&manager->picture, pod->name)
-                        : picture_see_change(&manager->picture, &seen);
+    return pod->has_terminated ? known_pods_gone(&manager->known_pods, pod->name)
+                               : known_pods_see_change(&manager->known_pods, &seen);
 }
 
 static void kube_changed(void *arg, const struct k8s_pod *pod)
@@ -162,10 +177,10 @@ static void kube_changed(void *arg, const struct k8s_pod *pod)
     if (!kube_is_usable(manager, pod))
         return;
     absent_drop(&manager->absent, pod->name);
-    if (manager->marks && pod->is_over)
-        k8s_marks_forget(manager->marks, pod->name);
+    if (manager->marks && pod->has_terminated)
+        k8s_annotator_forget(manager->marks, pod->name);
     else if (manager->marks)
-        k8s_marks_known(manager->marks, pod->name, pod->uid, pod->mark);
+        k8s_annotator_known(manager->marks, pod->name, pod->uid, pod->mark);
     if (kube_take_change(manager, pod) < 0) {
         log_error("no memory for a pod", log_str("pod", pod->name));
         kube_ask_again(manager);
@@ -173,7 +188,7 @@ static void kube_changed(void *arg, const struct k8s_pod *pod)
     }
     /* There are pods after all: which ones, a list says. */
     if (manager->doubt == LIST_EMPTY)
-        k8s_pods_relist(manager->kube_pods);
+        k8s_pod_watch_relist(manager->kube_pods);
     task_kick(&manager->sync);
 }
 
@@ -194,24 +209,24 @@ static void kube_unmark(struct manager *manager, const struct k8s_pod *pod)
     if (!manager->marks)
         return;
     if (pod->is_terminating) {
-        k8s_marks_forget(manager->marks, pod->name);
+        k8s_annotator_forget(manager->marks, pod->name);
         return;
     }
-    k8s_marks_known(manager->marks, pod->name, pod->uid, pod->mark);
-    k8s_marks_want(manager->marks, pod->name, false);
+    k8s_annotator_known(manager->marks, pod->name, pod->uid, pod->mark);
+    k8s_annotator_want(manager->marks, pod->name, false);
 }
 
 /* Deleted, or without the label that makes it one of ours. */
 static void kube_gone(void *arg, const struct k8s_pod *pod)
 {
     struct manager *manager = arg;
-    const struct picture_pod *known = picture_find(&manager->picture, pod->name);
+    const struct known_pod *known = known_pods_find(&manager->known_pods, pod->name);
 
     /* The one that is gone may have a successor of the same name already. */
     if (!known || (known->incarnation && !kube_is_same(known->incarnation, pod)))
         return;
     kube_unmark(manager, pod);
-    picture_absent(&manager->picture, pod->name);
+    known_pods_absent(&manager->known_pods, pod->name);
     task_kick(&manager->sync);
 }
 
@@ -224,15 +239,15 @@ static int kube_take_answer(struct manager *manager, const char *name, const str
     struct kube_texts texts;
     struct pod_seen seen;
 
-    if (!pod || pod->is_over)
-        return picture_gone(&manager->picture, name);
+    if (!pod || pod->has_terminated)
+        return known_pods_gone(&manager->known_pods, name);
     seen = kube_seen(manager, pod, &texts);
-    if (!picture_runs(&seen))
-        return picture_gone(&manager->picture, name);
-    if (picture_find(&manager->picture, name))
-        return picture_see_change(&manager->picture, &seen);
+    if (!known_pods_runs(&seen))
+        return known_pods_gone(&manager->known_pods, name);
+    if (known_pods_find(&manager->known_pods, name))
+        return known_pods_see_change(&manager->known_pods, &seen);
     log_debug("a pod with calls is not listed but exists: it drains", log_str("pod", name));
-    return picture_outside(&manager->picture, &seen);
+    return known_pods_outside(&manager->known_pods, &seen);
 }
 
 /* The API server has said what became of a pod that carries calls. */
@@ -242,7 +257,7 @@ static void kube_found(void *arg, const char *name, int err, const struct k8s_po
     size_t times;
 
     if (err && err != -ENOENT) {
-        if (complaint_is_due(&manager->unanswered, 1, uv_now(manager->loop), KUBE_SAID_EVERY_MS, &times))
+        if (log_repeat_is_due(&manager->unanswered, 1, uv_now(manager->loop), KUBE_SAID_EVERY_MS, &times))
             log_warn(
                 "it is not known whether a pod with calls still exists: it gets no new one, its calls stay, "
                 "and the next full sync asks again",
@@ -255,11 +270,11 @@ static void kube_found(void *arg, const char *name, int err, const struct k8s_po
 
 void kube_ask(struct manager *manager, const char *name)
 {
-    const struct picture_pod *known;
+    const struct known_pod *known;
 
     if (!manager->kube_pods)
         return; /* it is being stopped: whoever leads next asks */
-    known = picture_find(&manager->picture, name);
+    known = known_pods_find(&manager->known_pods, name);
     if (known && (known->runs || known->is_kept))
         return; /* it is back, and the store will hear so */
     if (absent_ask(&manager->absent, name) < 0)
@@ -275,7 +290,7 @@ static void kube_trouble(void *arg)
 
 int kube_start(struct manager *manager)
 {
-    const struct k8s_pods_settings settings = {
+    const struct k8s_pod_watch_settings settings = {
         .namespace_name = manager->settings.kube.namespace_name,
         .label_selector = manager->settings.kube.label_selector,
         .agent_container = manager->settings.kube.agent_container,
@@ -296,13 +311,13 @@ int kube_start(struct manager *manager)
         .arg = manager,
     };
     absent_init(&manager->absent);
-    return k8s_pods_new(manager->loop, &settings, manager->settings.kube.client, &manager->kube_pods);
+    return k8s_pod_watch_new(manager->loop, &settings, manager->settings.kube.client, &manager->kube_pods);
 }
 
 bool kube_relist(struct manager *manager)
 {
     if (manager->kube_pods)
-        k8s_pods_relist(manager->kube_pods);
+        k8s_pod_watch_relist(manager->kube_pods);
     return manager->kube_pods != NULL;
 }
 
@@ -316,5 +331,5 @@ void kube_stop(struct manager *manager, void (*stopped)(void *arg), void *arg)
     if (!manager->kube_pods)
         return;
     absent_release(&manager->absent);
-    k8s_pods_stop(TAKE(manager->kube_pods), stopped, arg);
+    k8s_pod_watch_stop(TAKE(manager->kube_pods), stopped, arg);
 }

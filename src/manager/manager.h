@@ -1,8 +1,10 @@
 /*
- * manager.h - keeps the store's picture of the pods true: pod sources, sync, sweep, rebalance.
+ * manager.h - keeps the store's data about the pods up to date: pod sources, sync, sweep,
+ * rebalance.
  *
- * Runs on the one replica that leads. Loop thread only. Every task repeats on its own timer, backs off when
- * the store fails, and says so in a metric; nothing here can hurt a live call because of one failure.
+ * Runs on the one replica that leads. Loop thread only. Every task repeats on its own timer, backs
+ * off when the store fails, and says so in a metric; nothing here can hurt a live call because of
+ * one failure.
  */
 #ifndef MANAGER_MANAGER_H
 #define MANAGER_MANAGER_H
@@ -34,6 +36,7 @@ struct manager_settings {
     const struct manager_static_pod *static_pods; /* borrowed */
     size_t static_pod_count;
     struct manager_kube kube;
+    bool scales_sets; /* the pods are a StatefulSet's: drain ordinals that are not wanted */
     uint64_t cleanup_interval_ms;
     uint64_t reconcile_interval_ms;
 };

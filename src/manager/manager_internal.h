@@ -1,15 +1,15 @@
 /*
- * manager_internal.h - what the manager is made of. Only for the files of this room.
+ * manager_internal.h - the struct of the manager, and what its files share.
  */
 #ifndef MANAGER_MANAGER_INTERNAL_H
 #define MANAGER_MANAGER_INTERNAL_H
 
-#include "base/complaint.h"
-#include "k8s/marks.h"
-#include "k8s/pods.h"
+#include "base/log_repeat.h"
+#include "k8s/annotator.h"
+#include "k8s/pod_watch.h"
 #include "manager/absent.h"
+#include "manager/known_pods.h"
 #include "manager/manager.h"
-#include "manager/picture.h"
 #include "manager/task.h"
 
 /* Why the last list is not believed until another one confirms it. */
@@ -30,13 +30,16 @@ struct weighing {
 struct manager {
     struct manager_settings settings;
     uv_loop_t *loop;
-    struct picture picture; /* of the source: the static pods, or those of Kubernetes */
-    bool has_picture;       /* the source has told its pods, and they may be believed */
+    struct known_pods known_pods; /* of the source: the static pods, or those of Kubernetes */
+    bool knows_pods;              /* the source has told its pods, and they may be believed */
+    bool has_unscaled;            /* without sets: the drains of an earlier setting are taken back */
     struct task sync;
     struct task sweep;
+    struct task scale;
 
     /* Of a sync. */
     struct arena sync_arena; /* what the command under way borrows */
+    uint64_t started_ms;     /* elapsed */
     uint64_t sync_started_ns;
     uint64_t sync_due_ms; /* elapsed; when the next full one is wanted */
     unsigned full_syncs;  /* that were finished */
@@ -46,17 +49,18 @@ struct manager {
     char look_cursor[POD_NAME_MAX + 1];
 
     /* Of the source kubernetes. */
-    struct k8s_pods *kube_pods;
-    struct k8s_marks *marks; /* NULL: pods are not marked */
+    struct k8s_pod_watch *kube_pods;
+    struct k8s_annotator *marks; /* NULL: pods are not marked */
     struct task marking;
     uint64_t marking_round;
     char marking_cursor[CALL_SID_MAX + 1];
     struct absent absent;
-    uint64_t confirm_at_ms;      /* elapsed; a list before that does not confirm one that is in doubt */
-    enum list_doubt doubt;       /* about the last list */
-    bool is_confirmed;           /* the last list is the second one: it is believed */
-    struct complaint unusable;   /* pods left out for their names, as often as they were told */
-    struct complaint unanswered; /* questions for absent pods */
+    uint64_t confirm_at_ms;       /* elapsed; a list before that does not confirm one that is in doubt */
+    enum list_doubt doubt;        /* about the last list */
+    bool is_confirmed;            /* the last list is the second one: it is believed */
+    bool is_store_opened;         /* it was ready once, or took too long: see sync.c */
+    struct log_repeat unusable;   /* pods left out for their names, as often as they were told */
+    struct log_repeat unanswered; /* questions for absent pods */
 
     unsigned parts_left; /* to stop */
     void (*stopped)(void *arg);
@@ -66,7 +70,16 @@ struct manager {
     struct metrics_series *sync_seconds;
     struct metrics_series *sweeps;
     struct metrics_series *kube_failures;
+    struct metrics_series *empty_lists;
 };
+
+/* sweep.c */
+int sweep_begin(void *arg, struct command *ret_command);
+int sweep_step(void *arg, const struct result *result, struct command *command);
+
+/* scale.c */
+int scale_begin(void *arg, struct command *ret_command);
+int scale_step(void *arg, const struct result *result, struct command *command);
 
 /* sync.c */
 int sync_begin(void *arg, struct command *ret_command);
@@ -88,7 +101,7 @@ void kube_doubt(struct manager *manager, enum list_doubt doubt);
 unsigned kube_parts(const struct manager *manager);
 void kube_stop(struct manager *manager, void (*stopped)(void *arg), void *arg);
 
-/* marking.c */
+/* annotating.c */
 int marking_start(struct manager *manager) MUST_CHECK;
 /* As kube_parts and kube_stop. */
 unsigned marking_parts(const struct manager *manager);

@@ -2,7 +2,7 @@
  * sync.c - tells the store which pods there are: all of them at intervals (a full sync), and each
  * change in between.
  *
- * One task does both, so that an old picture can never overtake a newer change. After a failure
+ * One task does both, so that old data can never overtake a newer change. After a failure
  * the next run is a full sync, which holds all that was lost. A first list from Kubernetes is
  * compared with the calls in the store before it is used.
  */
@@ -13,6 +13,8 @@
 #include <stdio.h>
 
 enum {
+    STORE_PATIENCE_MS = 2000, /* a store that connects later than this after the start is a failure */
+    STORE_LOOK_MS = 20,
     SYNCS_PER_LIST = 10, /* every so often a full sync does not trust what the watch has told */
 };
 
@@ -63,10 +65,10 @@ static int full_send(struct manager *manager, struct command *ret_command)
 {
     struct pod_seen *pods;
     size_t count;
-    int rc = picture_copy(&manager->picture, &manager->sync_arena, &pods, &count);
+    int err = known_pods_copy(&manager->known_pods, &manager->sync_arena, &pods, &count);
 
-    if (rc)
-        return rc;
+    if (err < 0)
+        return err;
     *ret_command = (struct command){
         .type = COMMAND_SYNC,
         .sync = {.source = manager->settings.source,
@@ -110,12 +112,12 @@ static int full_begin(struct manager *manager, struct command *ret_command)
     manager->sync_started_ns = clock_elapsed_ns();
     manager->sync_due_ms = clock_elapsed_ms() + manager->settings.reconcile_interval_ms;
     manager->other = POD_SOURCE_API;
-    manager->weighing = (struct weighing){.is_under_way = manager->has_picture && full_is_weighed(manager)};
+    manager->weighing = (struct weighing){.is_under_way = manager->knows_pods && full_is_weighed(manager)};
     if (manager->weighing.is_under_way) {
         look_begin(ret_command);
         return 1;
     }
-    if (!manager->has_picture && manager->settings.source != POD_SOURCE_API) {
+    if (!manager->knows_pods && manager->settings.source != POD_SOURCE_API) {
         full_go_on(manager, ret_command);
         return 1;
     }
@@ -139,7 +141,7 @@ static int change_next(struct manager *manager, struct command *ret_command)
         manager->sync.delay_ms = 0; /* more than one run should do: the next one goes on */
         return 0;
     }
-    some = picture_take_change(&manager->picture, &manager->sync_arena, ret_command);
+    some = known_pods_take_change(&manager->known_pods, &manager->sync_arena, ret_command);
     if (some == 0)
         sync_pause(manager);
     return some;
@@ -157,14 +159,34 @@ static void full_want_list(struct manager *manager)
     manager->sync_due_ms = clock_elapsed_ms() + manager->settings.reconcile_interval_ms;
 }
 
+/*
+ * A router that leads without an election begins while it still connects to Redis. That is no failure, so
+ * the first sync waits for the connection. With an election the store has been asked before.
+ */
+static bool store_is_opening(struct manager *manager)
+{
+    struct store_health health;
+
+    if (manager->is_store_opened)
+        return false;
+    store_health(manager->sync.store, &health);
+    manager->is_store_opened =
+        health.is_ready || clock_elapsed_ms() >= manager->started_ms + STORE_PATIENCE_MS;
+    return !manager->is_store_opened;
+}
+
 int sync_begin(void *arg, struct command *ret_command)
 {
     struct manager *manager = arg;
 
+    if (store_is_opening(manager)) {
+        manager->sync.delay_ms = STORE_LOOK_MS;
+        return 0;
+    }
     arena_reset(&manager->sync_arena);
     if (manager->sync.failures == 0 && full_is_due(manager))
         full_want_list(manager);
-    if (manager->settings.source == POD_SOURCE_KUBERNETES && !manager->has_picture) {
+    if (manager->settings.source == POD_SOURCE_KUBERNETES && !manager->knows_pods) {
         /* There is nothing to compare with before the first list. */
         if (full_is_due(manager))
             manager->sync_due_ms = clock_elapsed_ms() + manager->settings.reconcile_interval_ms;
@@ -175,7 +197,7 @@ int sync_begin(void *arg, struct command *ret_command)
 }
 
 /* Does the store mean another pod of the same name? */
-static bool look_is_other(const struct picture_pod *pod, const struct pod_info *info)
+static bool look_is_other(const struct known_pod *pod, const struct pod_info *info)
 {
     size_t uid_len;
 
@@ -188,7 +210,7 @@ static bool look_is_other(const struct picture_pod *pod, const struct pod_info *
 /* Would the calls of this pod end? Another cluster may have pods of the same names: they are others. */
 static bool weigh_is_lost(const struct manager *manager, const struct pod_info *info)
 {
-    const struct picture_pod *pod = picture_find(&manager->picture, info->name);
+    const struct known_pod *pod = known_pods_find(&manager->known_pods, info->name);
 
     return info->source == manager->settings.source && (!pod || look_is_other(pod, info));
 }
@@ -204,11 +226,11 @@ static int weigh_done(struct manager *manager, struct command *command)
         "most live calls are on pods that the first list does not have: NAMESPACE, POD_LABEL_SELECTOR or "
         "the cluster may be wrong. Nothing is changed until a second list confirms it",
         log_num("calls", (int64_t)weighing->calls), log_num("would_end", (int64_t)weighing->lost),
-        log_num("pods_listed", (int64_t)manager->picture.count),
+        log_num("pods_listed", (int64_t)manager->known_pods.count),
         log_str("namespace", manager->settings.kube.namespace_name),
         log_str("selector", manager->settings.kube.label_selector),
         log_num("confirm_ms", (int64_t)manager->settings.reconcile_interval_ms));
-    manager->has_picture = false;
+    manager->knows_pods = false;
     kube_doubt(manager, LIST_LOSES_CALLS);
     sync_pause(manager);
     return 0;
@@ -227,17 +249,18 @@ static int full_weigh(struct manager *manager, const struct result *result, stru
 }
 
 /*
- * Who is heartbeating? Should the store lose everything, those pods know which calls they carry and will say
- * so: the next sync holds them back until they have spoken, so that none gets a second call meanwhile.
+ * Which pods send heartbeats? Should the store lose everything, those pods know which calls they
+ * carry and will say so: the next sync holds them back until they have spoken, so that none gets a
+ * second call meanwhile.
  *
- * A pod with calls that another one has replaced, which does not run yet: it is asked for, and if that is so
- * its calls end, also if the other one never runs.
+ * A pod with calls that another one has replaced, which does not run yet: it is asked for, and if
+ * that is so its calls end, also if the other one never runs.
  */
 static int full_look(struct manager *manager, const struct result *result, struct command *command)
 {
     for (size_t i = 0; i < result->pods.count; i++) {
         const struct pod_info *info = &result->pods.pods[i];
-        struct picture_pod *pod = picture_find(&manager->picture, info->name);
+        struct known_pod *pod = known_pods_find(&manager->known_pods, info->name);
 
         if (!pod)
             continue;
@@ -257,7 +280,7 @@ static int full_rebalanced(struct manager *manager, const struct result *result,
     manager->full_syncs++;
     manager->unlisted++;
     metrics_observe(manager->sync_seconds, (double)(clock_elapsed_ns() - manager->sync_started_ns) / 1e9);
-    if (manager->picture.count == 0)
+    if (manager->known_pods.count == 0)
         return change_next(manager, command);
     look_begin(command);
     return 1;
@@ -280,7 +303,7 @@ static int change_told(struct manager *manager, const struct result *result, str
 
     if (result->outcome == OUTCOME_INVALID || result->outcome == OUTCOME_CONFLICT)
         log_warn("the store refuses a pod", log_str("pod", pod),
-                 log_str("error", result->error ? result->error : ""));
+                 log_str("error", result->error ? result->error : ""), log_str("effect", "it gets no calls"));
     else if (command->type == COMMAND_POD_SEEN && result->pod_seen.is_new)
         log_info("pod joined", log_str("pod", pod), log_str("tier", result->pod_seen.tier));
     else if (command->type == COMMAND_POD_GONE && result->outcome == OUTCOME_OK)

@@ -4,16 +4,20 @@
  */
 #include "manager/task.h"
 
-#include <sys/random.h>
-
 #include "base/clock.h"
 #include "base/log.h"
+#include "base/random.h"
+
+enum { TASK_MAGIC = 0x7461736b };
 
 static void task_run(struct task *task);
 
 static void task_timer_fired(uv_timer_t *timer)
 {
-    task_run(timer->data);
+    struct task *task = timer->data;
+
+    MAGIC_CHECK(task, TASK_MAGIC);
+    task_run(task);
 }
 
 void task_init(struct task *task, uv_loop_t *loop)
@@ -21,6 +25,7 @@ void task_init(struct task *task, uv_loop_t *loop)
     int err = uv_timer_init(loop, &task->timer);
 
     assert(err == 0); /* it never fails */
+    task->magic = TASK_MAGIC;
     task->timer.data = task;
     arena_init(&task->arena, TASK_ARENA_MAX);
 }
@@ -48,17 +53,14 @@ uint64_t task_backoff_ms(unsigned failures, uint64_t interval_ms, uint32_t rando
 
 static void task_failed(struct task *task, const char *error)
 {
-    uint32_t random = 0;
     uint64_t delay_ms;
 
-    /* Without random bytes the pause is merely not spread. */
-    if (getrandom(&random, sizeof(random), GRND_NONBLOCK) != sizeof(random))
-        random = 0;
     task->failures++;
     metrics_add(task->failures_total, 1);
-    delay_ms = task_backoff_ms(task->failures, task->interval_ms, random);
+    delay_ms = task_backoff_ms(task->failures, task->interval_ms, random_u32());
     log_warn("background task failed", log_str("task", task->name), log_str("error", error),
-             log_num("failures", task->failures), log_num("retry_ms", (int64_t)delay_ms));
+             log_str("effect", task->without), log_num("failures", task->failures),
+             log_num("retry_ms", (int64_t)delay_ms));
     task_schedule(task, delay_ms);
 }
 
@@ -75,7 +77,9 @@ static void task_closed(uv_handle_t *handle)
 {
     struct task *task = handle->data;
 
+    MAGIC_CHECK(task, TASK_MAGIC);
     arena_release(&task->arena);
+    task->magic = 0;
     task->stopped(task->stopped_arg);
 }
 
@@ -99,6 +103,7 @@ static void task_answered(void *arg, int err, const struct result *result)
     struct task *task = arg;
     int more = 0;
 
+    MAGIC_CHECK(task, TASK_MAGIC);
     task->is_waiting = false;
     task_observe(task);
     if (err == 0 && (result->outcome == OUTCOME_OK || task->takes_refusals))
@@ -110,9 +115,9 @@ static void task_answered(void *arg, int err, const struct result *result)
     if (task->is_stopping)
         task_close(task);
     else if (err < 0)
-        task_failed(task, strerror(-err));
+        task_failed(task, store_error_text(err));
     else if (more < 0)
-        task_failed(task, result->outcome == OUTCOME_OK ? strerror(-more)
+        task_failed(task, result->outcome == OUTCOME_OK ? store_error_text(more)
                           : result->error               ? result->error
                                                         : "the store refused the command");
     else if (more && ++task->steps < TASK_STEPS_MAX)
@@ -129,7 +134,7 @@ static void task_ask(struct task *task)
     task->asked_ns = clock_elapsed_ns();
     err = store_execute(task->store, &task->command, &task->arena, task_answered, task);
     if (err < 0)
-        task_failed(task, strerror(-err));
+        task_failed(task, store_error_text(err));
     else
         task->is_waiting = true;
 }
@@ -149,7 +154,7 @@ static void task_run(struct task *task)
     else if (some == 0)
         task_succeeded(task);
     else
-        task_failed(task, strerror(-some));
+        task_failed(task, store_error_text(some));
 }
 
 void task_start(struct task *task, uint64_t delay_ms)

@@ -1,8 +1,9 @@
 /*
- * task.h - one piece of background work: runs now and then, in steps that each ask the store one thing.
+ * task.h - one background task: runs on a timer, in steps that each send one command to the store.
  *
- * A run that fails is tried again from its beginning, after a pause that doubles up to the task's interval
- * and is never quite the same, so that many replicas do not come back at once. Inside the room only.
+ * A run that fails is tried again from its beginning, after a pause that doubles up to the task's
+ * interval and is never quite the same, so that many replicas do not come back at once. Inside the
+ * module only.
  */
 #ifndef MANAGER_TASK_H
 #define MANAGER_TASK_H
@@ -31,8 +32,10 @@ typedef int (*task_begin_fn)(void *arg, struct command *ret_command);
 typedef int (*task_step_fn)(void *arg, const struct result *result, struct command *command);
 
 struct task {
+    unsigned magic; /* set by task_init */
     /* Set by the owner before task_init. */
     const char *name;
+    const char *without; /* what it means for calls while it fails */
     uint64_t interval_ms;
     task_begin_fn begin;
     task_step_fn step;

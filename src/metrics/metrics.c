@@ -152,7 +152,7 @@ struct metrics_family *metrics_family(struct metrics *metrics, enum metrics_type
     for (size_t i = 1; i < bound_count; i++)
         assert(bounds[i - 1] < bounds[i]);
 
-    /* Two rooms may count the same thing, each where it happens. */
+    /* Two modules may count the same thing, each where it happens. */
     family = metrics_find(metrics, name);
     if (family) {
         assert(family->type == type && family->label_count == label_count);
@@ -188,6 +188,16 @@ static struct metrics_series *family_overflow(struct metrics_family *family)
 {
     family->overflow->is_present = true;
     return family->overflow;
+}
+
+struct metrics_family *metrics_store_durations(struct metrics *metrics)
+{
+    static const double bounds[] = {0.00001, 0.000025, 0.00005, 0.0001, 0.00025, 0.0005, 0.001, 0.0025,
+                                    0.005,   0.01,     0.025,   0.05,   0.1,     0.25,   0.5,   1};
+    static const char *const labels[] = {"operation"};
+
+    return metrics_family(metrics, METRICS_HISTOGRAM, "smart_router_store_duration_seconds",
+                          "Time that the store took to answer.", labels, 1, bounds, ARRAY_LEN(bounds));
 }
 
 struct metrics_series *metrics_series(struct metrics_family *family, const char *const *label_values)

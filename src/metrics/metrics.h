@@ -31,11 +31,17 @@ struct metrics *metrics_free(struct metrics *metrics);
 /*
  * Adds a family. `label_names` has label_count entries; names and help are borrowed and must stay. Histograms
  * take their bucket bounds (ascending, borrowed) here; others pass NULL, 0. A name that is there already
- * gives that family: two rooms may count the same thing. NULL only without memory.
+ * gives that family: two modules may count the same thing. NULL only without memory.
  */
 struct metrics_family *metrics_family(struct metrics *metrics, enum metrics_type type, const char *name,
                                       const char *help, const char *const *label_names, size_t label_count,
                                       const double *bounds, size_t bound_count) MUST_CHECK;
+
+/*
+ * How long the store took to answer, by operation: one label. Every module that sends commands to
+ * the store observes this family. NULL only without memory.
+ */
+struct metrics_family *metrics_store_durations(struct metrics *metrics) MUST_CHECK;
 
 /* The series with these label values (copied); made on first use. Never NULL (the overflow series instead).
  */

@@ -11,6 +11,8 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "base/version.h"
+
 struct metrics_process {
     struct metrics_series *resident_bytes;
     struct metrics_series *virtual_bytes;

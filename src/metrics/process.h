@@ -1,5 +1,5 @@
 /*
- * process.h - what this process costs: memory, CPU, descriptors; and which version it is.
+ * process.h - the metrics of this process: memory, CPU, descriptors, version.
  *
  * The values are read from the kernel when somebody asks for the metrics, not before. Loop thread only.
  */

@@ -1,8 +1,8 @@
 /*
  * event.h - what happened, for those who watch: the kinds of events, and their text.
  *
- * The text is one line of JSON. It begins with the kind and an id that no other event has, so that a reader
- * of lines need not understand the rest. Pure functions.
+ * The text is one line of JSON. It begins with the kind and an id that no other event has, so that
+ * a reader of lines need not understand the rest. Pure functions.
  */
 #ifndef STORE_EVENT_H
 #define STORE_EVENT_H
@@ -56,7 +56,9 @@ struct event_origin {
     uint64_t at_ms;      /* wall clock */
 };
 
-/* Appends the line, with its line feed. False, and nothing is appended: it would be too long, or no memory.
+/*
+ * Appends the line, with its line feed. False, and nothing is appended: it would be too long, or no
+ * memory.
  */
 bool event_write(struct strbuf *buf, const struct event *event, const struct event_origin *origin);
 
@@ -68,8 +70,8 @@ struct event_text {
 };
 
 /*
- * Reads the line at the beginning of `lines` and takes it off, whether it is an event or not. False: it is
- * none, nor would it be safe to pass on: somebody else wrote it.
+ * Reads the line at the beginning of `lines` and takes it off, whether it is an event or not.
+ * False: it is none, nor would it be safe to pass on: somebody else wrote it.
  */
 bool event_read(struct slice *lines, struct event_text *ret_text);
 

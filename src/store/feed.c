@@ -16,9 +16,11 @@ enum {
     FEED_QUEUE_MAX = 128 * 1024, /* of lines that wait; what comes then is dropped, counted and told */
     FEED_TOLD_MAX = 128,         /* events in one call of the listener */
     FEED_REPLICA_MAX = 255,
+    FEED_MAGIC = 0x66656564,
 };
 
 struct feed {
+    unsigned magic;
     struct store *store;
     uv_timer_t timer; /* active: there is something to do */
     char replica[FEED_REPLICA_MAX + 1];
@@ -42,6 +44,15 @@ struct feed {
 
 static void feed_turn(uv_timer_t *timer);
 
+/* The feed behind the argument of a callback. */
+static struct feed *feed_from(void *arg)
+{
+    struct feed *feed = arg;
+
+    MAGIC_CHECK(feed, FEED_MAGIC);
+    return feed;
+}
+
 static bool feed_is_shared(const struct feed *feed)
 {
     return feed->store->ops->publish != NULL;
@@ -49,7 +60,7 @@ static bool feed_is_shared(const struct feed *feed)
 
 static void feed_ended(void *arg, const struct ended_call *call)
 {
-    struct feed *feed = arg;
+    struct feed *feed = feed_from(arg);
     const struct event event = {
         .kind = EVENT_ENDED,
         .call_sid = call->call_sid,
@@ -70,6 +81,7 @@ int feed_new(struct store *store, uv_loop_t *loop, const char *replica, struct f
 
     if (!feed)
         return -ENOMEM;
+    feed->magic = FEED_MAGIC;
     feed->store = store;
     snprintf(feed->replica, sizeof(feed->replica), "%s", replica);
     /* Room for the line that says how many were dropped. */
@@ -168,6 +180,7 @@ static void feed_tell(struct feed *feed)
 {
     struct strbuf lines = feed->gathering;
 
+    assert(feed->telling.len == 0);
     feed->gathering = feed->telling;
     feed->telling = lines;
     feed->gathered = 0;
@@ -177,15 +190,18 @@ static void feed_tell(struct feed *feed)
 
 static void feed_timer_closed(uv_handle_t *handle)
 {
-    struct feed *feed = handle->data;
+    struct feed *feed = feed_from(handle->data);
     struct store *store = feed->store;
     void (*closed)(void *arg) = feed->closed;
     void *arg = feed->closed_arg;
 
+    assert(feed->is_closing && !feed->is_sending);
+    assert(store->feed == feed);
     store->ops->on_ended(store, feed->on_ended, feed->on_ended_arg);
     store->feed = NULL;
     strbuf_release(&feed->gathering);
     strbuf_release(&feed->telling);
+    feed->magic = 0;
     free(feed);
     closed(arg);
 }
@@ -197,10 +213,11 @@ static void feed_finish(struct feed *feed)
 
 static void feed_sent(void *arg, int err)
 {
-    struct feed *feed = arg;
+    struct feed *feed = feed_from(arg);
 
+    assert(feed->is_sending);
     feed->is_sending = false;
-    if (err)
+    if (err < 0)
         feed->dropped += feed->on_way;
     if (feed->is_closing) {
         feed_finish(feed);
@@ -208,20 +225,24 @@ static void feed_sent(void *arg, int err)
         log_warn("events cannot be published: the Redis user may not PUBLISH on the channel",
                  log_num("next_try_s", FEED_REFUSED_MS / 1000));
         uv_timer_start(&feed->timer, feed_turn, FEED_REFUSED_MS, 0);
-    } else if (err) {
+    } else if (err < 0) {
         feed_wake(feed);
     }
 }
 
-/* To the others, and back to us. While that is not possible it waits, and what does not fit is dropped. */
+/*
+ * To the others, and back to us. While that is not possible it waits, and what does not fit is
+ * dropped.
+ */
 static int feed_send(struct feed *feed)
 {
     int err;
 
+    assert(feed_is_shared(feed) && feed->gathered > 0);
     if (feed->is_sending)
         return -EBUSY;
     err = feed->store->ops->publish(feed->store, strbuf_slice(&feed->gathering), feed_sent, feed);
-    if (err)
+    if (err < 0)
         return err;
     feed->is_sending = true;
     feed->on_way = feed->gathered;
@@ -232,7 +253,7 @@ static int feed_send(struct feed *feed)
 
 static void feed_turn(uv_timer_t *timer)
 {
-    struct feed *feed = timer->data;
+    struct feed *feed = feed_from(timer->data);
 
     if (feed->is_new) {
         feed->is_new = false;

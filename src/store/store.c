@@ -4,18 +4,20 @@
  */
 #include "store/store.h"
 
-#include <sys/random.h>
-
 #include "base/clock.h"
+#include "base/random.h"
 #include "store/feed.h"
 
-/* No two requests of all processes on one store have the same number: half of it is random, half counts. */
+/*
+ * No two requests of all processes on one store have the same number: half of it is random, half
+ * counts.
+ */
 static uint64_t store_next_attempt(struct store *store)
 {
-    uint32_t random = 0;
+    uint32_t random;
 
     if (!store->attempts) {
-        if (getrandom(&random, sizeof(random), GRND_NONBLOCK) != (ssize_t)sizeof(random))
+        if (!random_bytes(&random, sizeof(random)))
             random = (uint32_t)clock_wall_ms();
         store->attempts = (uint64_t)random << 32;
     }
@@ -32,7 +34,7 @@ int store_execute(struct store *store, const struct command *command, struct are
         named.allocate.attempt = store_next_attempt(store);
         command = &named;
     }
-    return store->feed ? observe_execute(store, command, arena, done, arg)
+    return store->feed ? feed_execute(store, command, arena, done, arg)
                        : store->ops->execute(store, command, arena, done, arg);
 }
 
@@ -44,9 +46,9 @@ void store_on_ended(struct store *store, call_ended_fn fn, void *arg)
         store->ops->on_ended(store, fn, arg);
 }
 
-void store_on_over(struct store *store, call_over_fn fn, void *arg)
+void store_on_finished(struct store *store, call_finished_fn fn, void *arg)
 {
-    store->ops->on_over(store, fn, arg);
+    store->ops->on_finished(store, fn, arg);
 }
 
 void store_on_back(struct store *store, store_back_fn fn, void *arg)
@@ -88,6 +90,7 @@ static void store_feed_closed(void *arg)
 {
     struct store *store = arg;
 
+    assert(!store->feed && store->closed);
     store->ops->close(store, store->closed, store->closed_arg);
 }
 

@@ -1,8 +1,9 @@
 /*
  * store.h - where the state lives. The one interface; who is behind it, its users do not know.
  *
- * Everything here runs on the loop thread. Asynchronous, as everywhere: a starter that returns 0 runs its
- * callback exactly once, later, never inside the call; a negative errno means that it never will.
+ * Everything here runs on the loop thread. Asynchronous, as everywhere: a starter that returns 0
+ * runs its callback exactly once, later, never inside the call; a negative errno means that it
+ * never will.
  */
 #ifndef STORE_STORE_H
 #define STORE_STORE_H
@@ -17,67 +18,83 @@ struct store; /* opaque; the first member of every store's own struct */
 /*
  * `err` 0: `result` is the answer, valid until the arena given with the command is released.
  *
- * `err` < 0: the store could not answer (SPEC 2.8: that is not "absent"); result is NULL. -EIO, -ENOSPC: it
- * cannot make changes durable now. -ENOTCONN, -ETIMEDOUT: out of reach. -ECANCELED: the store is closing. A
- * command that fails may nevertheless have been carried out, as after any lost answer; asking again is safe.
+ * `err` < 0: the store could not answer (which does not mean "absent"); result is NULL. -EIO,
+ * -ENOSPC: it cannot make changes durable now. -ENOTCONN, -ETIMEDOUT: out of reach. -ECANCELED: the
+ * store is closing. A command that fails may nevertheless have been carried out, as after any lost
+ * answer; asking again is safe.
  */
 typedef void (*store_done_fn)(void *arg, int err, const struct result *result);
 
 /*
- * Carries out `command`. `command` itself is copied, what it points to and `arena` are borrowed until the
- * callback has run. -ENOSPC, -EIO, -ENOTCONN, -EBUSY (too many waiting): refused at once, nothing happens.
+ * Carries out `command`. `command` itself is copied, what it points to and `arena` are borrowed
+ * until the callback has run. -ENOSPC, -EIO, -ENOTCONN, -EBUSY (too many waiting): refused at once,
+ * nothing happens.
  */
 int store_execute(struct store *store, const struct command *command, struct arena *arena, store_done_fn done,
                   void *arg) MUST_CHECK;
 
 /*
- * Every call that ends without being released is told to `fn`, once, by the process that noticed. For the log
- * and the metrics: it runs while a command is being carried out and must not use the store.
+ * Every call that ends without being released is told to `fn`, once, by the process that noticed.
+ * For the log and the metrics: it runs while a command is being carried out and must not use the
+ * store.
  */
 void store_on_ended(struct store *store, call_ended_fn fn, void *arg);
 
 /*
- * A call that this process carries (COMMAND_HOLD, COMMAND_RENEW with a carrier) was ended on purpose: its
- * connections have nothing to stand for any more. A store of one process tells it while a command is carried
- * out: `fn` must not use the store then. A store that several processes share tells it a little later, also
- * when the call was lost, and the call may have begun anew meanwhile: the next renewal says what is true. If
- * the store was out of reach it may not be told at all.
+ * A call that this process carries (COMMAND_HOLD, COMMAND_RENEW with a carrier) was ended on
+ * purpose: its connections have nothing to stand for any more. A store of one process tells it
+ * while a command is carried out: `fn` must not use the store then. A store that several processes
+ * share tells it a little later, also when the call was lost, and the call may have begun anew
+ * meanwhile: the next renewal says what is true. If the store was out of reach it may not be told
+ * at all.
  */
-void store_on_over(struct store *store, call_over_fn fn, void *arg);
+void store_on_finished(struct store *store, call_finished_fn fn, void *arg);
 
 /*
- * The store can be asked again after it was out of reach, or was emptied: it may have lost what it was told
- * last. What `fn` asks for is asked before everything else that waits. Never inside a call of this header.
+ * The store can be asked again after it was out of reach, or was emptied: it may have lost what it
+ * was told last. What `fn` asks for is asked before everything else that waits. Never inside a call
+ * of this header.
  */
 typedef void (*store_back_fn)(void *arg);
 void store_on_back(struct store *store, store_back_fn fn, void *arg);
 
 /*
- * From here on what the commands of this process do is published, for every process on the same store to see.
- * `replica` names this process in letters, digits and . _ - only; copied. Without it nothing is published nor
- * told. Before store_on_ended.
+ * From here on what the commands of this process do is published, for every process on the same
+ * store to see. `replica` names this process in letters, digits and . _ - only; copied. Without it
+ * nothing is published nor told. Before store_on_ended.
  */
 int store_start_events(struct store *store, uv_loop_t *loop, const char *replica) MUST_CHECK;
 
 /*
- * What no command does, such as a change of leaders. Copies the event; it is sent a little later, together
- * with others. Nobody's work depends on it: what cannot be sent or is too much is dropped and counted.
+ * What no command does, such as a change of leaders. Copies the event; it is sent a little later,
+ * together with others. Nobody's work depends on it: what cannot be sent or is too much is dropped
+ * and counted.
  */
 void store_publish(struct store *store, const struct event *event);
 
 /*
- * Events of all processes, our own included, in the order in which they came; borrowed for the call. NULL and
- * 0: from here on none is missed, which is not known before, nor while the store is out of reach.
+ * Events of all processes, our own included, in the order in which they came; borrowed for the
+ * call. NULL and 0: from here on none is missed, which is not known before, nor while the store is
+ * out of reach.
  */
 typedef void (*store_event_fn)(void *arg, const struct event_text *events, size_t count);
 
-/* Tells `fn`, from now on, never inside a call of this header; NULL: nobody any more, which costs least. */
+/*
+ * Tells `fn`, from now on, never inside a call of this header; NULL: nobody any more, which costs
+ * least.
+ */
 void store_on_event(struct store *store, store_event_fn fn, void *arg);
+
+/*
+ * Why a store did not answer, in words for a log, from the `err` of store_done_fn or store_execute.
+ */
+const char *store_error_text(int err);
 
 struct store_health {
     bool is_ready;      /* would an allocation be answered now? */
     const char *name;   /* "embedded" or "redis" */
     const char *detail; /* why it is not ready; "" if it is */
+    bool is_shared;     /* may other processes use the same state? */
 };
 
 void store_health(const struct store *store, struct store_health *ret_health);
@@ -92,13 +109,14 @@ struct store_stats {
     uint64_t snapshots;
     uint64_t events_dropped;
     uint64_t tier_errors; /* stored tier configurations that were refused */
+    uint64_t wipes;       /* times that the store had lost everything */
 };
 
 void store_stats(const struct store *store, struct store_stats *ret_stats);
 
 /*
- * Finishes what is pending, makes it durable, and frees the store; then calls `closed`. Commands started
- * before are still answered; none may be started after.
+ * Finishes what is pending, makes it durable, and frees the store; then calls `closed`. Commands
+ * started before are still answered; none may be started after.
  */
 typedef void (*store_closed_fn)(void *arg);
 void store_close(struct store *store, store_closed_fn closed, void *arg);
@@ -111,13 +129,14 @@ struct store_ops {
     int (*execute)(struct store *store, const struct command *command, struct arena *arena,
                    store_done_fn done, void *arg);
     void (*on_ended)(struct store *store, call_ended_fn fn, void *arg);
-    void (*on_over)(struct store *store, call_over_fn fn, void *arg);
+    void (*on_finished)(struct store *store, call_finished_fn fn, void *arg);
     void (*health)(const struct store *store, struct store_health *ret_health);
     void (*stats)(const struct store *store, struct store_stats *ret_stats);
     void (*close)(struct store *store, store_closed_fn closed, void *arg);
     /*
-     * For events, of a store that several processes share; else both are NULL. `publish` sends lines, copied,
-     * to all of them. While `listen` wants them, those that come are given to feed_received.
+     * For events, of a store that several processes share; else both are NULL. `publish` sends
+     * lines, copied, to all of them. While `listen` wants them, those that come are given to
+     * feed_received.
      */
     int (*publish)(struct store *store, struct slice lines, store_published_fn done, void *arg);
     void (*listen)(struct store *store, bool is_wanted);

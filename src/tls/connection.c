@@ -60,7 +60,7 @@ static void connection_poll_closed(uv_handle_t *handle)
     struct tls_connection *connection = handle->data;
     struct tls_server *server = connection->server;
 
-    assert(connection->magic == TLS_CONNECTION_MAGIC);
+    MAGIC_CHECK(connection, TLS_CONNECTION_MAGIC);
     if (--connection->handles > 0)
         return;
     connection->magic = 0;
@@ -309,9 +309,10 @@ static int connection_move_in(struct tls_connection *connection)
 }
 
 /*
- * The inner side has closed while the client had not taken everything: who does not read gets as long as the
- * settings say since it last did, and nobody can stretch that for ever. If it has not read for so long
- * already, that is why the inner side has closed, and the next tick ends it.
+ * The inner side has closed while the client had not taken everything: a client that does not read
+ * gets as long as the settings say since it last did, and nobody can stretch that for ever. If it
+ * has not read for so long already, that is why the inner side has closed, and the next tick ends
+ * it.
  */
 static void connection_set_ending(struct tls_connection *connection)
 {
@@ -414,7 +415,7 @@ static void inner_ready(uv_poll_t *poll, int status, int events)
 {
     struct tls_connection *connection = poll->data;
 
-    assert(connection->magic == TLS_CONNECTION_MAGIC);
+    MAGIC_CHECK(connection, TLS_CONNECTION_MAGIC);
     if (status < 0)
         connection->inner_events = 0; /* libuv has stopped: it has closed and left something unread */
     if (status < 0 || (events & UV_PRIORITIZED))
@@ -478,7 +479,7 @@ static void outer_ready(uv_poll_t *poll, int status, int events UNUSED)
 {
     struct tls_connection *connection = poll->data;
 
-    assert(connection->magic == TLS_CONNECTION_MAGIC);
+    MAGIC_CHECK(connection, TLS_CONNECTION_MAGIC);
     if (status < 0)
         connection->outer_events = 0;
     if (connection->state == TLS_HANDSHAKING) {

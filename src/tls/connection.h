@@ -1,6 +1,6 @@
 /*
  * connection.h - one client: its socket, its session, and the pair of sockets behind it. Internal to the
- * room.
+ * module.
  *
  * `outer` is the client's socket, `inner` our end of the pair. What is read from one is written to the other
  * at once; what that does not take is kept, one piece in each direction, and no more is read until it is

@@ -42,7 +42,9 @@ static int problem_of_file(struct tls_problem *ret_problem, enum tls_file file, 
 {
     ret_problem->file = file;
     snprintf(ret_problem->sentence, sizeof(ret_problem->sentence), "\"%.300s\" cannot be read: %s", path,
-             err == -EFBIG ? "it is larger than 1 MiB" : strerror(-err));
+             err == -EFBIG    ? "it is larger than 1 MiB"
+             : err == -EINVAL ? "it is not a regular file"
+                              : strerror(-err));
     return err;
 }
 
@@ -73,7 +75,7 @@ static void fd_closep(const int *fd)
 }
 
 /* The whole file in memory. A FIFO or a device must not hold the loop, so it has to be a file. */
-static int read_file(const char *path, BIO **ret_bio, mode_t *ret_mode)
+static int read_file(const char *path, BIO **ret_bio)
 {
     CLEANUP(fd_closep) int fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK);
     CLEANUP(bio_freep) BIO *bio = NULL;
@@ -101,7 +103,6 @@ static int read_file(const char *path, BIO **ret_bio, mode_t *ret_mode)
     OPENSSL_cleanse(piece, sizeof(piece));
     if (count < 0)
         return -errno;
-    *ret_mode = info.st_mode;
     *ret_bio = TAKE(bio);
     return 0;
 }
@@ -146,13 +147,12 @@ static void note_validity(const X509 *certificate, struct tls_notes *notes)
         notes->not_after_s = (int64_t)timegm(&tm);
 }
 
-static int load_certificate(SSL_CTX *context, const char *path, struct tls_notes *notes,
-                            struct tls_problem *ret_problem)
+int tls_context_load_certificate(SSL_CTX *context, const char *path, struct tls_notes *notes,
+                                 struct tls_problem *ret_problem)
 {
     CLEANUP(bio_freep) BIO *bio = NULL;
     CLEANUP(x509_freep) X509 *certificate = NULL;
-    mode_t mode;
-    int err = read_file(path, &bio, &mode);
+    int err = read_file(path, &bio);
 
     if (err < 0)
         return problem_of_file(ret_problem, TLS_CERTIFICATE, path, err);
@@ -163,14 +163,12 @@ static int load_certificate(SSL_CTX *context, const char *path, struct tls_notes
     return use_chain(context, bio, certificate, ret_problem);
 }
 
-static int load_key(SSL_CTX *context, const char *path, struct tls_notes *notes,
-                    struct tls_problem *ret_problem)
+int tls_context_load_key(SSL_CTX *context, const char *path, struct tls_problem *ret_problem)
 {
     CLEANUP(bio_freep) BIO *bio = NULL;
     CLEANUP(key_freep) EVP_PKEY *key = NULL;
     bool wants_password = false;
-    mode_t mode;
-    int err = read_file(path, &bio, &mode);
+    int err = read_file(path, &bio);
 
     if (err < 0)
         return problem_of_file(ret_problem, TLS_KEY, path, err);
@@ -185,8 +183,28 @@ static int load_key(SSL_CTX *context, const char *path, struct tls_notes *notes,
         return problem(ret_problem, TLS_KEY, -EINVAL, "is not the key of the certificate");
     if (SSL_CTX_use_PrivateKey(context, key) != 1)
         return problem_of_openssl(ret_problem, TLS_KEY, "the key cannot be used");
-    notes->key_is_exposed = mode & S_IROTH;
     return 0;
+}
+
+int tls_context_load_authorities(SSL_CTX *context, const char *path, struct tls_problem *ret_problem)
+{
+    CLEANUP(bio_freep) BIO *bio = NULL;
+    int err = read_file(path, &bio);
+
+    if (err < 0)
+        return problem_of_file(ret_problem, TLS_AUTHORITIES, path, err);
+    for (unsigned count = 0;; count++) {
+        CLEANUP(x509_freep) X509 *certificate = PEM_read_bio_X509(bio, NULL, NULL, NULL);
+
+        if (!certificate && count > 0 && ERR_GET_REASON(ERR_peek_last_error()) == PEM_R_NO_START_LINE)
+            return 0;
+        if (!certificate)
+            return problem_of_openssl(ret_problem, TLS_AUTHORITIES,
+                                      count ? "a certificate after the first cannot be read"
+                                            : "holds no certificate in PEM form");
+        if (X509_STORE_add_cert(SSL_CTX_get_cert_store(context), certificate) != 1)
+            return problem_of_openssl(ret_problem, TLS_AUTHORITIES, "a certificate cannot be used");
+    }
 }
 
 /* HTTP/1.1 is all that is spoken here. A client that wants something else only must be told (RFC 7301). */
@@ -237,9 +255,9 @@ int tls_context_new(const char *certificate_file, const char *key_file, SSL_CTX 
     context = SSL_CTX_new(TLS_server_method());
     if (!context || !configure(context))
         return problem(ret_problem, TLS_CERTIFICATE, -ENOMEM, "OpenSSL has no memory for it");
-    err = load_certificate(context, certificate_file, &notes, ret_problem);
+    err = tls_context_load_certificate(context, certificate_file, &notes, ret_problem);
     if (err == 0)
-        err = load_key(context, key_file, &notes, ret_problem);
+        err = tls_context_load_key(context, key_file, ret_problem);
     ERR_clear_error();
     if (err < 0)
         return err;
@@ -248,10 +266,10 @@ int tls_context_new(const char *certificate_file, const char *key_file, SSL_CTX 
     return 0;
 }
 
-int tls_check_files(const char *certificate_file, const char *key_file, struct tls_problem *ret_problem)
+int tls_check_files(const char *certificate_file, const char *key_file, struct tls_notes *ret_notes,
+                    struct tls_problem *ret_problem)
 {
     CLEANUP(context_freep) SSL_CTX *context = NULL;
-    struct tls_notes notes;
 
-    return tls_context_new(certificate_file, key_file, &context, &notes, ret_problem);
+    return tls_context_new(certificate_file, key_file, &context, ret_notes, ret_problem);
 }

@@ -17,7 +17,7 @@ static void handshake_note_record(int is_ours, int version UNUSED, int content_t
     struct tls_connection *connection = arg;
     const unsigned char *bytes = data;
 
-    assert(connection->magic == TLS_CONNECTION_MAGIC);
+    MAGIC_CHECK(connection, TLS_CONNECTION_MAGIC);
     if (is_ours || len == 0)
         return;
     if (content_type == SSL3_RT_HEADER)

@@ -1,5 +1,5 @@
 /*
- * handshake.h - a connection until its handshake is done. Internal to the room.
+ * handshake.h - a connection until its handshake is done. Internal to the module.
  *
  * One step of a handshake may take a millisecond of the loop, which nobody can interrupt. So a client that
  * has sent something gets in line (tls_server.hellos, behind our answer tls_server.answered), and each turn

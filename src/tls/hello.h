@@ -1,5 +1,5 @@
 /*
- * hello.h - how long a client says that its hello is, before OpenSSL takes its word for it.
+ * hello.h - checks the announced length of a client's hello before OpenSSL believes it.
  *
  * OpenSSL makes room for a message as soon as its length is known, and takes hellos of up to 128 KiB. A
  * thousand clients of 14 bytes each would have 150 MB. So the clear text of a handshake is read here first,

@@ -77,7 +77,7 @@ static void lines_do_costly(struct tls_lines *lines)
 /* One connection after the other gets its share, as long as there is time; the rest stays in front. */
 static void lines_do_again(struct tls_lines *lines)
 {
-    const struct list *last = lines->again.prev; /* who gets in line meanwhile waits for the next turn */
+    const struct list *last = lines->again.prev; /* connections after it wait for the next turn */
     uint64_t begun_ns = clock_elapsed_ns();
     bool is_last = list_is_empty(&lines->again);
 

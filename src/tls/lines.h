@@ -1,5 +1,6 @@
 /*
- * lines.h - who goes on in which turn of the loop. Internal to the room.
+ * lines.h - the order in which connections go on, turn after turn of the loop.
+ * Internal to the module.
  *
  * Connections that could go on and may not yet are in one of four lines. A turn takes so many of each:
  *

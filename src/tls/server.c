@@ -5,6 +5,7 @@
 #include "tls/server.h"
 
 #include <arpa/inet.h>
+#include <fcntl.h>
 #include <netinet/in.h>
 #include <stdlib.h>
 #include <sys/resource.h>
@@ -18,7 +19,7 @@
 #include "tls/wire.h"
 
 enum {
-    SERVER_BACKLOG = 1024, /* a second or two of handshakes: who waits longer gives up before its turn */
+    SERVER_BACKLOG = 1024, /* a second or two of handshakes: a client that waits longer gives up */
     SERVER_LINE_MAX =
         64, /* handshakes that wait for us; also how many are accepted in one turn of the loop */
     SERVER_LINE_SHARE = 4, /* of handshakes_max, where those are few */
@@ -226,14 +227,18 @@ static void server_turn(uv_idle_t *idle)
         server->is_accept_held = false;
         server_resume_accepting(server);
     }
-    if (tls_lines_are_empty(&server->lines))
+    if (tls_lines_are_empty(&server->lines)) {
+        server->wants_turn = false;
         (void)uv_idle_stop(idle);
+    }
 }
 
 static void server_turn_on(struct tls_server *server)
 {
-    if (!uv_is_active((uv_handle_t *)&server->turn) && !server->is_closing)
-        (void)uv_idle_start(&server->turn, server_turn);
+    if (server->wants_turn || server->is_closing)
+        return;
+    server->wants_turn = true;
+    (void)uv_idle_start(&server->turn, server_turn);
 }
 
 bool tls_server_has_time(struct tls_server *server)
@@ -265,31 +270,26 @@ void tls_server_log_cut(struct tls_server *server, const char *peer)
     size_t count;
 
     metrics_add(server->cut, 1);
-    if (complaint_is_due(&server->cuts, 1, uv_now(server->loop), SERVER_LOG_MS, &count))
+    if (log_repeat_is_due(&server->cuts, 1, uv_now(server->loop), SERVER_LOG_MS, &count))
         log_warn(
             "TLS connections cut: their clients sent records without data or asked for another handshake, "
             "which keeps the router busy; block them in front of the router if this goes on",
             log_str("peer", peer), log_num("connections", (int64_t)count));
 }
 
-/* At most once in a while, with how many there were since. */
 static void server_log_refusals(struct tls_server *server)
 {
-    uint64_t now_ms = uv_now(server->loop);
+    size_t count;
 
-    server->refused_unlogged++;
-    if (server->refusal_logged_ms > 0 && now_ms - server->refusal_logged_ms < SERVER_LOG_MS)
-        return;
-    log_warn("too many TLS connections: new ones are closed",
-             log_num("connections", (int64_t)(server->open_count + server->handshaking_count)),
-             log_num("closed", (int64_t)server->refused_unlogged));
-    server->refusal_logged_ms = now_ms;
-    server->refused_unlogged = 0;
+    if (log_repeat_is_due(&server->refusals, 1, uv_now(server->loop), SERVER_LOG_MS, &count))
+        log_warn("too many TLS connections: new ones are closed",
+                 log_num("connections", (int64_t)(server->open_count + server->handshaking_count)),
+                 log_num("closed", (int64_t)count));
 }
 
 /*
- * The oldest handshake that waits for its client; NULL if none does. Who waits for us is not to blame. There
- * are few of those, because nobody is accepted while there are many.
+ * The oldest handshake that waits for its client; NULL if none does. A client that waits for us is
+ * not to blame. There are few of those, because nobody is accepted while there are many.
  */
 static struct tls_connection *server_oldest_slow(struct tls_server *server)
 {
@@ -330,12 +330,8 @@ static void server_take(struct tls_server *server, int fd, const struct sockaddr
 
 void tls_server_log_failure(struct tls_server *server, int err)
 {
-    uint64_t now_ms = uv_now(server->loop);
-
-    if (server->accept_logged_ms > 0 && now_ms - server->accept_logged_ms < SERVER_LOG_MS)
-        return;
-    server->accept_logged_ms = now_ms;
-    log_warn("a TLS connection could not be accepted", log_str("error", strerror(-err)));
+    if (log_repeat_is_due(&server->accept_failures, 1, uv_now(server->loop), SERVER_LOG_MS, NULL))
+        log_warn("a TLS connection could not be accepted", log_str("error", strerror(-err)));
 }
 
 static void server_pause_accepting(struct tls_server *server)
@@ -426,24 +422,21 @@ static int server_bind(struct tls_server *server, const char *text, uint16_t por
     return err == -EADDRNOTAVAIL || err == -EAFNOSUPPORT ? server_bind_at(server, &four) : err;
 }
 
-int tls_server_listen(struct tls_server *server, const char *text, uint16_t port)
+/* Of the bound socket server->fd, which is closed on failure. */
+static int server_start_listening(struct tls_server *server)
 {
     union socket_address address = {.six = {0}};
     socklen_t len = sizeof(address);
-    int err;
+    int err = 0;
 
-    assert(server->fd < 0);
-
-    err = server_bind(server, text, port);
-    if (err == 0 && listen(server->fd, SERVER_BACKLOG) < 0)
+    if (listen(server->fd, SERVER_BACKLOG) < 0)
         err = -errno;
     if (err == 0 && getsockname(server->fd, &address.any, &len) < 0)
         err = -errno;
     if (err == 0)
         err = uv_poll_init(server->loop, &server->listener, server->fd);
     if (err != 0) {
-        if (server->fd >= 0)
-            (void)close(server->fd);
+        (void)close(server->fd);
         server->fd = -1;
         return err;
     }
@@ -452,6 +445,29 @@ int tls_server_listen(struct tls_server *server, const char *text, uint16_t port
     server->is_accepting = true;
     server->port = ntohs(address.any.sa_family == AF_INET6 ? address.six.sin6_port : address.four.sin_port);
     return uv_poll_start(&server->listener, UV_READABLE, server_accept);
+}
+
+int tls_server_listen(struct tls_server *server, const char *text, uint16_t port)
+{
+    int err;
+
+    assert(server->fd < 0);
+
+    err = server_bind(server, text, port);
+    return err < 0 ? err : server_start_listening(server);
+}
+
+int tls_server_listen_on(struct tls_server *server, int fd)
+{
+    int flags = fcntl(fd, F_GETFL);
+
+    assert(server->fd < 0);
+    assert(fd >= 0);
+
+    if (flags < 0 || fcntl(fd, F_SETFL, flags | O_NONBLOCK) < 0)
+        return -errno;
+    server->fd = fd;
+    return server_start_listening(server);
 }
 
 static void server_handle_closed(uv_handle_t *handle)

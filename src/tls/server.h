@@ -1,13 +1,13 @@
 /*
- * server.h - what the connections of one listener share. Internal to the room.
+ * server.h - what the connections of one listener share. Internal to the module.
  */
 #ifndef TLS_SERVER_H
 #define TLS_SERVER_H
 
 #include <openssl/ssl.h>
 
-#include "base/complaint.h"
 #include "base/list.h"
+#include "base/log_repeat.h"
 #include "tls/lines.h"
 #include "tls/tls.h"
 
@@ -45,17 +45,17 @@ struct tls_server {
     int fd; /* that listens; -1: none */
     uv_poll_t listener;
     uv_timer_t timer; /* runs while somebody has a deadline */
-    uv_idle_t turn;   /* runs while somebody is in line: in each turn of the loop, before it polls */
+    uv_idle_t turn;   /* runs while wants_turn: in each turn of the loop, before it polls */
+    bool wants_turn;  /* a connection is in line */
     uint64_t tick_ms;
     uint16_t port;
     bool is_accepting;
     bool is_accept_paused; /* there are no descriptors; the timer tries again */
     bool is_accept_held;   /* too many handshakes wait for us; a turn goes on when there are fewer */
     bool is_closing;
-    uint64_t accept_logged_ms;
-    uint64_t refusal_logged_ms;
-    uint64_t refused_unlogged;
-    struct complaint cuts;
+    struct log_repeat accept_failures;
+    struct log_repeat refusals;
+    struct log_repeat cuts;
 
     struct list handshaking; /* the oldest first; all have the same limit */
     struct list open;
@@ -79,7 +79,7 @@ struct tls_server {
     char wire_scratch[SERVER_PIECE]; /* of what OpenSSL reads meanwhile */
 };
 
-/* Keeps the timer going; for who has got a deadline. */
+/* Keeps the timer going, for a connection that has got a deadline. */
 void tls_server_tick_on(struct tls_server *server);
 
 /* Counts how a handshake ended. */
@@ -94,7 +94,10 @@ void tls_server_log_cut(struct tls_server *server, const char *peer);
 /* May those whose sockets the loop has polled still be served at once? If not they get in line. */
 bool tls_server_has_time(struct tls_server *server) MUST_CHECK;
 
-/* For tls_connection.turn_link: gets in line, and is counted. Who waits without a line is only counted. */
+/*
+ * For tls_connection.turn_link: gets in line, and is counted. A connection that waits without a
+ * line is only counted.
+ */
 void tls_server_wait(struct tls_server *server, struct list *link, enum tls_wait why);
 void tls_server_count_wait(struct tls_server *server, enum tls_wait why);
 

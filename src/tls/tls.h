@@ -12,12 +12,11 @@
 
 #include "base/base.h"
 #include "metrics/metrics.h"
+#include "tls/files.h"
 
 struct tls_server; /* opaque: see server.c */
 
 enum {
-    TLS_FILE_MAX = 1024 * 1024,
-    TLS_SENTENCE_MAX = 512,
     /*
      * At once, and an eighth of the descriptors where those are few; at one more the oldest that waits for
      * its client makes room.
@@ -25,23 +24,11 @@ enum {
     TLS_HANDSHAKES_MAX = 1024,
 };
 
-enum tls_file {
-    TLS_CERTIFICATE,
-    TLS_KEY,
-};
-
-/* What is wrong with the files, as a sentence for the operator. */
-struct tls_problem {
-    enum tls_file file;
-    char sentence[TLS_SENTENCE_MAX];
-};
-
 /* What is odd about files that can be used. */
 struct tls_notes {
     int64_t not_after_s; /* since 1970 */
     bool is_expired;
-    bool is_early;       /* not valid yet */
-    bool key_is_exposed; /* anybody on this machine can read it */
+    bool is_early; /* not valid yet */
 };
 
 /*
@@ -65,8 +52,8 @@ struct tls_settings {
     void *arg;
 };
 
-/* Could these files be used? 0, or a negative errno with *ret_problem. */
-int tls_check_files(const char *certificate_file, const char *key_file,
+/* Could these files be used? 0 with *ret_notes, or a negative errno with *ret_problem. */
+int tls_check_files(const char *certificate_file, const char *key_file, struct tls_notes *ret_notes,
                     struct tls_problem *ret_problem) MUST_CHECK;
 
 /*
@@ -82,6 +69,9 @@ int tls_server_new(uv_loop_t *loop, const struct tls_settings *settings, struct 
  * address.
  */
 int tls_server_listen(struct tls_server *server, const char *address, uint16_t port) MUST_CHECK;
+/* The same on `fd`, a socket that somebody else has bound. It is the server's from now on, and closed if this
+ * fails. */
+int tls_server_listen_on(struct tls_server *server, int fd) MUST_CHECK;
 uint16_t tls_server_port(const struct tls_server *server);
 
 /*

@@ -51,7 +51,7 @@ static int wire_read(BIO *bio, char *to, int len)
     struct tls_connection *connection = BIO_get_data(bio);
     int count;
 
-    assert(connection->magic == TLS_CONNECTION_MAGIC);
+    MAGIC_CHECK(connection, TLS_CONNECTION_MAGIC);
     BIO_clear_retry_flags(bio);
     if (len <= 0)
         return 0;

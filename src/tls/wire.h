@@ -1,5 +1,5 @@
 /*
- * wire.h - the client's socket as OpenSSL sees it. Internal to the room.
+ * wire.h - the client's socket as OpenSSL sees it. Internal to the module.
  *
  * OpenSSL reads on as long as there is something to read and no data has come of it. So what it reads goes
  * through here, where it finds nothing more once the connection has had its share of this turn (work.h).

@@ -28,7 +28,7 @@ static void work_pay(struct tls_work *work, size_t len)
     work->turn_bytes = (uint32_t)min_u64((uint64_t)work->turn_bytes + len, TLS_WORK_TURN_BYTES_MAX);
 }
 
-/* Saturates: who asks wants to know only whether the limit is reached. */
+/* Saturates: the caller only needs to know whether the limit is reached. */
 static void work_count_record(struct tls_work *work)
 {
     if (work->turn_records < TLS_WORK_TURN_RECORDS_MAX)

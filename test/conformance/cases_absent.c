@@ -1,10 +1,8 @@
 /* cases_absent.c - what every store answers: pods that start anew, and pods that their source does not show.
  */
-#include "world.h"
+#include "../support/world.h"
 
 #define SHARED "{\"s\":{\"type\":\"shared\",\"max_concurrent\":3,\"target\":1}}"
-#define POD0 "voice-agent-0"
-#define POD1 "voice-agent-1"
 
 /* The time of the call, in whole seconds, as every store compares it. */
 static uint64_t second_of(struct world *world, const char *sid)
@@ -23,12 +21,6 @@ static struct result *restart(struct world *world, const char *name, const char 
     return see(world, seen);
 }
 
-static struct result *miss(struct world *world, const char *name)
-{
-    return run(world, &(struct command){.type = COMMAND_POD_GONE,
-                                        .pod_gone = {name, POD_SOURCE_KUBERNETES, .is_absent = true}});
-}
-
 static struct result *sync_pods(struct world *world, const struct pod_seen *pods, size_t count,
                                 bool spares_calls)
 {
@@ -45,8 +37,7 @@ static void restart__ends_the_calls_before_the_start_and_no_younger_one(void **s
     uint64_t at_ms;
     uint64_t lease_ms;
 
-    world_init(&world, *state, "{\"standard\":1}");
-    add_pods(&world, 1);
+    world_init_pods(&world, *state, "{\"standard\":1}", 1);
     allocate(&world, "CA1");
     at_ms = second_of(&world, "CA1");
     lease_ms = call_of(&world, "CA1")->expires_at_ms;
@@ -66,8 +57,7 @@ static void restart__at_an_unknown_time_ends_all_calls(void **state)
 {
     struct world world;
 
-    world_init(&world, *state, SHARED);
-    add_pods(&world, 1);
+    world_init_pods(&world, *state, SHARED, 1);
     allocate(&world, "CA1");
     world_advance(&world, MINUTE);
     allocate(&world, "CA2");
@@ -81,8 +71,7 @@ static void restart__of_a_shared_pod_is_judged_call_by_call(void **state)
     struct world world;
     uint64_t at_ms;
 
-    world_init(&world, *state, SHARED);
-    add_pods(&world, 1);
+    world_init_pods(&world, *state, SHARED, 1);
     allocate(&world, "CA1");
     world_advance(&world, MINUTE);
     allocate(&world, "CA2");
@@ -105,8 +94,7 @@ static void restart__counts_from_the_last_move_of_the_call(void **state)
     struct world world;
     uint64_t at_ms;
 
-    world_init(&world, *state, "{\"standard\":1}");
-    add_pods(&world, 1);
+    world_init_pods(&world, *state, "{\"standard\":1}", 1);
     allocate(&world, "CA1");
     at_ms = second_of(&world, "CA1");
     see(&world, seen_of(POD1));
@@ -123,8 +111,7 @@ static void restart__counts_from_the_adoption_of_the_call(void **state)
     struct world world;
     uint64_t at_ms;
 
-    world_init(&world, *state, "{\"standard\":1}");
-    add_pods(&world, 1);
+    world_init_pods(&world, *state, "{\"standard\":1}", 1);
     allocate(&world, "CA1");
     at_ms = second_of(&world, "CA1");
     world_advance(&world, HOUR);
@@ -140,8 +127,7 @@ static void restart__of_a_pod_that_is_not_ready_leaves_it_to_its_younger_call(vo
     struct world world;
     struct pod_seen seen = seen_of(POD0);
 
-    world_init(&world, *state, "{\"standard\":1}");
-    add_pods(&world, 1);
+    world_init_pods(&world, *state, "{\"standard\":1}", 1);
     allocate(&world, "CA1");
     seen.is_ready = false;
     seen.incarnation = "uid-2";
@@ -163,8 +149,7 @@ static void restart__seen_by_a_sync_is_judged_call_by_call(void **state)
     char names[PODS][32];
     uint64_t at_ms;
 
-    world_init(&world, *state, "{\"s\":{\"type\":\"shared\",\"max_concurrent\":20,\"target\":1}}");
-    add_pods(&world, PODS);
+    world_init_pods(&world, *state, "{\"s\":{\"type\":\"shared\",\"max_concurrent\":20,\"target\":1}}", PODS);
     for (int i = 0; i < PODS * CALLS; i++) {
         char sid[16];
 
@@ -197,12 +182,11 @@ static void absent__pod_without_a_call_leaves(void **state)
 {
     struct world world;
 
-    world_init(&world, *state, "{\"standard\":1}");
-    add_pods(&world, 1);
-    assert_int_equal(miss(&world, POD0)->outcome, OUTCOME_OK);
+    world_init_pods(&world, *state, "{\"standard\":1}", 1);
+    assert_int_equal(miss_pod(&world, POD0)->outcome, OUTCOME_OK);
     assert_false(world.result.pod_gone.has_stayed);
     assert_false(pod_exists(&world, POD0));
-    assert_int_equal(miss(&world, POD0)->outcome, OUTCOME_NOT_FOUND);
+    assert_int_equal(miss_pod(&world, POD0)->outcome, OUTCOME_NOT_FOUND);
     world_release(&world);
 }
 
@@ -210,11 +194,10 @@ static void absent__pod_with_a_call_drains_and_keeps_it(void **state)
 {
     struct world world;
 
-    world_init(&world, *state, SHARED);
-    add_pods(&world, 1);
+    world_init_pods(&world, *state, SHARED, 1);
     allocate(&world, "CA1");
     for (int i = 0; i < 2; i++) {
-        assert_int_equal(miss(&world, POD0)->outcome, OUTCOME_OK);
+        assert_int_equal(miss_pod(&world, POD0)->outcome, OUTCOME_OK);
         assert_true(world.result.pod_gone.has_stayed);
         assert_int_equal(world.result.pod_gone.ended.count, 0);
         assert_int_equal(pod(&world, POD0)->state, POD_DRAINING);
@@ -223,7 +206,7 @@ static void absent__pod_with_a_call_drains_and_keeps_it(void **state)
     }
     assert_int_equal(release(&world, "CA1")->outcome, OUTCOME_OK);
     assert_int_equal(allocate(&world, "CA2")->outcome, OUTCOME_NO_PODS);
-    assert_false(miss(&world, POD0)->pod_gone.has_stayed);
+    assert_false(miss_pod(&world, POD0)->pod_gone.has_stayed);
     assert_false(pod_exists(&world, POD0));
     assert_int_equal(world.told, 0);
     world_release(&world);
@@ -233,10 +216,9 @@ static void absent__pod_that_is_seen_again_is_as_before(void **state)
 {
     struct world world;
 
-    world_init(&world, *state, SHARED);
-    add_pods(&world, 1);
+    world_init_pods(&world, *state, SHARED, 1);
     allocate(&world, "CA1");
-    assert_true(miss(&world, POD0)->pod_gone.has_stayed);
+    assert_true(miss_pod(&world, POD0)->pod_gone.has_stayed);
     assert_int_equal(see(&world, seen_of(POD0))->pod_seen.ended.count, 0);
     assert_false(world.result.pod_seen.is_new);
     assert_int_equal(pod(&world, POD0)->state, POD_AVAILABLE);
@@ -250,10 +232,9 @@ static void absent__pod_that_is_gone_ends_its_calls(void **state)
     struct world world;
     struct command gone = {.type = COMMAND_POD_GONE, .pod_gone = {POD0, POD_SOURCE_KUBERNETES}};
 
-    world_init(&world, *state, "{\"standard\":1}");
-    add_pods(&world, 1);
+    world_init_pods(&world, *state, "{\"standard\":1}", 1);
     allocate(&world, "CA1");
-    assert_true(miss(&world, POD0)->pod_gone.has_stayed);
+    assert_true(miss_pod(&world, POD0)->pod_gone.has_stayed);
     assert_int_equal(run(&world, &gone)->pod_gone.ended.count, 1);
     assert_int_equal(world.result.pod_gone.ended.calls[0].why, CALL_END_POD_GONE);
     assert_false(world.result.pod_gone.has_stayed);
@@ -270,7 +251,7 @@ static void absent__pod_of_another_source_is_left_alone(void **state)
     other.source = POD_SOURCE_STATIC;
     see(&world, other);
     allocate(&world, "CA1");
-    assert_int_equal(miss(&world, "box-1")->outcome, OUTCOME_CONFLICT);
+    assert_int_equal(miss_pod(&world, "box-1")->outcome, OUTCOME_CONFLICT);
     assert_int_equal(sync_pods(&world, NULL, 0, true)->sync.absent.count, 0);
     assert_int_equal(pod(&world, "box-1")->state, POD_BUSY);
     world_release(&world);
@@ -281,8 +262,7 @@ static void sync__spares_the_calls_of_absent_pods_and_names_these(void **state)
     struct world world;
     const char *name;
 
-    world_init(&world, *state, "{\"standard\":1}");
-    add_pods(&world, 3);
+    world_init_pods(&world, *state, "{\"standard\":1}", 3);
     allocate(&world, "CA1");
     allocate(&world, "CA2");
     for (int i = 0; i < 2; i++) {
@@ -310,14 +290,8 @@ static void sync__names_absent_pods_however_many_there_are(void **state)
     struct world world;
     struct pod_seen one = seen_of(POD1);
 
-    world_init(&world, *state, "{\"standard\":1}");
-    add_pods(&world, PODS);
-    for (int i = 0; i < PODS; i++) {
-        char sid[16];
-
-        snprintf(sid, sizeof(sid), "CA%d", i);
-        assert_int_equal(allocate(&world, sid)->outcome, OUTCOME_OK);
-    }
+    world_init_pods(&world, *state, "{\"standard\":1}", PODS);
+    allocate_many(&world, PODS);
     sync_pods(&world, &one, 1, true);
     assert_int_equal(world.result.sync.absent.count, PODS - 1);
     for (size_t i = 1; i < PODS - 1; i++)
@@ -339,16 +313,10 @@ static void sync__leaves_pods_that_are_kept_as_they_are(void **state)
     };
     struct pod_seen other = seen_of("box-1");
 
-    world_init(&world, *state, "{\"standard\":1}");
-    add_pods(&world, 2);
+    world_init_pods(&world, *state, "{\"standard\":1}", 2);
     other.source = POD_SOURCE_STATIC;
     see(&world, other);
-    for (int i = 0; i < 3; i++) {
-        char sid[16];
-
-        snprintf(sid, sizeof(sid), "CA%d", i);
-        allocate(&world, sid);
-    }
+    allocate_many(&world, 3);
     for (int i = 0; i < 2; i++) {
         sync_pods(&world, pods, ARRAY_LEN(pods), i);
         assert_int_equal(world.result.sync.added + world.result.sync.changed + world.result.sync.removed, 0);
@@ -371,8 +339,7 @@ static void sync__keeps_pods_among_many_that_it_sees(void **state)
     struct pod_seen pods[PODS];
     char names[PODS][32];
 
-    world_init(&world, *state, "{\"standard\":1}");
-    add_pods(&world, PODS);
+    world_init_pods(&world, *state, "{\"standard\":1}", PODS);
     for (int i = 0; i < PODS; i++) {
         snprintf(names[i], sizeof(names[i]), "voice-agent-%d", i);
         pods[i] = seen_of(names[i]);

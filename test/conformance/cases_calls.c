@@ -1,20 +1,15 @@
 /* cases_calls.c - what every store answers: calls, merchants, pages. */
-#include "world.h"
+#include "../support/world.h"
 
 static void pods__five_fill_the_default_tiers_and_carry_seven_calls(void **state)
 {
     struct world world;
-    char sid[16];
 
-    world_init(&world, *state, NULL);
-    add_pods(&world, 5);
+    world_init_pods(&world, *state, NULL, 5);
     assert_int_equal(tier(&world, "gold")->assigned, 1);
     assert_int_equal(tier(&world, "basic")->assigned, 1);
     assert_int_equal(tier(&world, "standard")->assigned, 3);
-    for (int i = 0; i < 7; i++) {
-        snprintf(sid, sizeof(sid), "CA%d", i);
-        assert_int_equal(allocate(&world, sid)->outcome, OUTCOME_OK);
-    }
+    allocate_many(&world, 7);
     assert_int_equal(allocate(&world, "CA7")->outcome, OUTCOME_NO_PODS);
     assert_int_equal(world.result.allocate.refusal->count, 3);
     assert_string_equal(world.result.allocate.refusal->steps[2].pool, "pool:basic");
@@ -29,8 +24,7 @@ static void allocate__same_call_gets_the_same_pod(void **state)
     struct world world;
     const char *first;
 
-    world_init(&world, *state, NULL);
-    add_pods(&world, 3);
+    world_init_pods(&world, *state, NULL, 3);
     first = allocate_for(&world, "CA1", "acme")->allocate.call.pod;
     assert_false(world.result.allocate.was_existing);
     assert_string_equal(allocate_for(&world, "CA1", "other")->allocate.call.pod, first);
@@ -44,8 +38,7 @@ static void allocate__refuses_names_that_are_none(void **state)
     struct world world;
     char long_sid[CALL_SID_MAX + 2];
 
-    world_init(&world, *state, NULL);
-    add_pods(&world, 1);
+    world_init_pods(&world, *state, NULL, 1);
     memset(long_sid, 'x', sizeof(long_sid));
     long_sid[CALL_SID_MAX + 1] = '\0';
     assert_int_equal(allocate(&world, "")->outcome, OUTCOME_INVALID);
@@ -64,8 +57,7 @@ static void shared__least_loaded_pod_is_taken(void **state)
     struct world world;
     char first[POD_NAME_MAX + 1];
 
-    world_init(&world, *state, "{\"s\":{\"type\":\"shared\",\"max_concurrent\":3,\"target\":2}}");
-    add_pods(&world, 2);
+    world_init_pods(&world, *state, "{\"s\":{\"type\":\"shared\",\"max_concurrent\":3,\"target\":2}}", 2);
     snprintf(first, sizeof(first), "%s", allocate(&world, "CA1")->allocate.call.pod);
     assert_string_not_equal(allocate(&world, "CA2")->allocate.call.pod, first);
     allocate(&world, "CA3");
@@ -79,8 +71,7 @@ static void release__unknown_or_repeated_is_not_found_and_frees_nothing(void **s
 {
     struct world world;
 
-    world_init(&world, *state, "{\"standard\":1}");
-    add_pods(&world, 1);
+    world_init_pods(&world, *state, "{\"standard\":1}", 1);
     assert_int_equal(release(&world, "CA1")->outcome, OUTCOME_NOT_FOUND);
     allocate(&world, "CA1");
     assert_int_equal(release(&world, "CA1")->outcome, OUTCOME_OK);
@@ -98,8 +89,7 @@ static void leave__releases_a_call_that_nobody_has_renewed_since(void **state)
     const char *const sids[] = {"CA1"};
     uint64_t before_ms, after_ms;
 
-    world_init(&world, *state, "{\"standard\":1}");
-    add_pods(&world, 1);
+    world_init_pods(&world, *state, "{\"standard\":1}", 1);
     assert_int_equal(leave(&world, "CA1", 1)->outcome, OUTCOME_NOT_FOUND);
     before_ms = allocate(&world, "CA1")->allocate.call.expires_at_ms;
     after_ms = run(&world, &(struct command){.type = COMMAND_RENEW, .renew = {.call_sids = sids, .count = 1}})
@@ -120,19 +110,15 @@ static void drain__released_call_does_not_make_the_pod_available(void **state)
 {
     struct world world;
 
-    world_init(&world, *state, "{\"standard\":1}");
-    add_pods(&world, 1);
+    world_init_pods(&world, *state, "{\"standard\":1}", 1);
     allocate(&world, "CA1");
     drain(&world, "voice-agent-0", 0);
     assert_true(release(&world, "CA1")->release.was_draining);
+    assert_string_equal(world.result.release.released_to, "");
     assert_int_equal(allocate(&world, "CA2")->outcome, OUTCOME_NO_PODS);
-    assert_int_equal(
-        run(&world, &(struct command){.type = COMMAND_UNDRAIN, .undrain = {.pod = "voice-agent-0"}})->outcome,
-        OUTCOME_OK);
+    assert_int_equal(undrain(&world, "voice-agent-0")->outcome, OUTCOME_OK);
     assert_int_equal(allocate(&world, "CA2")->outcome, OUTCOME_OK);
-    assert_int_equal(
-        run(&world, &(struct command){.type = COMMAND_UNDRAIN, .undrain = {.pod = "nobody"}})->outcome,
-        OUTCOME_NOT_FOUND);
+    assert_int_equal(undrain(&world, "nobody")->outcome, OUTCOME_NOT_FOUND);
     world_release(&world);
 }
 
@@ -142,8 +128,7 @@ static void move__takes_the_call_to_another_pod_and_puts_the_first_aside(void **
     struct call_info before;
     char from[POD_NAME_MAX + 1];
 
-    world_init(&world, *state, "{\"standard\":1}");
-    add_pods(&world, 2);
+    world_init_pods(&world, *state, "{\"standard\":1}", 2);
     before = allocate_for(&world, "CA1", "acme")->allocate.call;
     snprintf(from, sizeof(from), "%s", before.pod);
     renew(&world, "CA1");
@@ -181,8 +166,7 @@ static void move__repeated_or_too_late_changes_nothing(void **state)
     char to[POD_NAME_MAX + 1];
     uint64_t until;
 
-    world_init(&world, *state, "{\"standard\":1}");
-    add_pods(&world, 3);
+    world_init_pods(&world, *state, "{\"standard\":1}", 3);
     assert_int_equal(move(&world, "CA1", "voice-agent-0", MINUTE)->outcome, OUTCOME_NOT_FOUND);
     assert_int_equal(pod(&world, "voice-agent-0")->state, POD_AVAILABLE);
     snprintf(from, sizeof(from), "%s", allocate(&world, "CA1")->allocate.call.pod);
@@ -210,8 +194,7 @@ static void move__without_another_pod_leaves_the_call_but_puts_its_pod_aside(voi
     struct world world;
     uint64_t until;
 
-    world_init(&world, *state, "{\"s\":{\"type\":\"shared\",\"max_concurrent\":3,\"target\":1}}");
-    add_pods(&world, 1);
+    world_init_pods(&world, *state, "{\"s\":{\"type\":\"shared\",\"max_concurrent\":3,\"target\":1}}", 1);
     until = allocate(&world, "CA1")->allocate.call.expires_at_ms;
     allocate(&world, "CA2");
     world_advance(&world, 1000);
@@ -246,9 +229,7 @@ static void move__follows_the_chain_of_the_merchant(void **state)
     struct world world;
 
     world_init(&world, *state, "{\"gold\":1,\"standard\":1,\"merchant:9shines\":1}");
-    run(&world,
-        &(struct command){.type = COMMAND_MERCHANT_SET,
-                          .merchant_set = {"own", "{\"pool\":\"9shines\",\"fallback\":[\"standard\"]}"}});
+    merchant_set(&world, "own", "{\"pool\":\"9shines\",\"fallback\":[\"standard\"]}");
     add_pods(&world, 3);
     assert_string_equal(allocate_for(&world, "CA1", "own")->allocate.call.pool, "merchant:9shines");
     assert_string_equal(move(&world, "CA1", world.result.allocate.call.pod, 0)->move.call.pool,
@@ -262,8 +243,7 @@ static void heartbeat__adopts_what_was_lost_and_reports_what_does_not_fit(void *
 {
     struct world world;
 
-    world_init(&world, *state, "{\"standard\":1}");
-    add_pods(&world, 2);
+    world_init_pods(&world, *state, "{\"standard\":1}", 2);
     assert_int_equal(heartbeat(&world, "voice-agent-0", "CA1")->heartbeat.adopted.count, 1);
     assert_int_equal(heartbeat(&world, "voice-agent-0", "CA1")->heartbeat.renewed.count, 1);
     assert_int_equal(heartbeat(&world, "voice-agent-0", "CA2")->heartbeat.conflicts.count, 1);
@@ -285,16 +265,13 @@ static void merchants__choose_their_chain(void **state)
                      {"own", "{\"pool\":\"9shines\"}"},
                      {"lost", "{\"pool\":\"nobody\",\"fallback\":[\"gold\"]}"}};
 
-    world_init(&world, *state,
-               "{\"tiers\":{\"gold\":1,\"standard\":1,\"night\":{\"target\":1,\"reserved\":true},"
-               "\"merchant:9shines\":{\"target\":1}},\"default_chain\":[\"gold\",\"standard\",\"night\"]}");
-    add_pods(&world, 4);
+    world_init_pods(
+        &world, *state,
+        "{\"tiers\":{\"gold\":1,\"standard\":1,\"night\":{\"target\":1,\"reserved\":true},"
+        "\"merchant:9shines\":{\"target\":1}},\"default_chain\":[\"gold\",\"standard\",\"night\"]}",
+        4);
     for (size_t i = 0; i < ARRAY_LEN(merchants); i++)
-        assert_int_equal(run(&world, &(struct command){.type = COMMAND_MERCHANT_SET,
-                                                       .merchant_set = {.merchant_id = merchants[i].id,
-                                                                        .text = merchants[i].text}})
-                             ->outcome,
-                         OUTCOME_OK);
+        assert_int_equal(merchant_set(&world, merchants[i].id, merchants[i].text)->outcome, OUTCOME_OK);
     assert_string_equal(allocate_for(&world, "CA1", "own")->allocate.call.pool, "merchant:9shines");
     assert_string_equal(allocate_for(&world, "CA2", "plain")->allocate.call.pool, "pool:standard");
     assert_int_equal(allocate_for(&world, "CA3", "plain")->outcome, OUTCOME_NO_PODS);
@@ -304,21 +281,17 @@ static void merchants__choose_their_chain(void **state)
     assert_false(world.result.allocate.refusal->steps[0].is_configured);
     assert_int_equal(allocate(&world, "CA6")->outcome, OUTCOME_NO_PODS);
     assert_string_equal(allocate_for(&world, "CA7", "vip")->allocate.call.pool, "pool:night");
-    assert_int_equal(
-        run(&world, &(struct command){.type = COMMAND_MERCHANT_SET,
-                                      .merchant_set = {.merchant_id = "plain", .text = "{\"tier\":1}"}})
-            ->outcome,
-        OUTCOME_INVALID);
+    assert_int_equal(merchant_set(&world, "plain", "{\"tier\":1}")->outcome, OUTCOME_INVALID);
     run(&world, &(struct command){.type = COMMAND_MERCHANT, .merchant = {.merchant_id = "plain"}});
     assert_string_equal(world.result.merchant.text, "{\"tier\":\"standard\"}");
-    assert_int_equal(
-        run(&world, &(struct command){.type = COMMAND_MERCHANT_REMOVE, .merchant = {.merchant_id = "plain"}})
-            ->outcome,
-        OUTCOME_OK);
-    assert_int_equal(
-        run(&world, &(struct command){.type = COMMAND_MERCHANT_REMOVE, .merchant = {.merchant_id = "plain"}})
-            ->outcome,
-        OUTCOME_NOT_FOUND);
+    assert_int_equal(run(&world, &(struct command){.type = COMMAND_MERCHANT_REMOVE,
+                                                   .merchant_remove = {.merchant_id = "plain"}})
+                         ->outcome,
+                     OUTCOME_OK);
+    assert_int_equal(run(&world, &(struct command){.type = COMMAND_MERCHANT_REMOVE,
+                                                   .merchant_remove = {.merchant_id = "plain"}})
+                         ->outcome,
+                     OUTCOME_NOT_FOUND);
     run(&world, &(struct command){.type = COMMAND_MERCHANTS});
     assert_int_equal(world.result.merchants.ids.count, 4);
     assert_string_equal(world.result.merchants.ids.names[0], "gold-one");
@@ -352,14 +325,9 @@ static void pages__visit_every_pod_and_every_call_once(void **state)
     struct command command = {.type = COMMAND_PODS, .pods = {.state = -1, .limit = 7}};
     size_t seen = 0;
     char last[POD_NAME_MAX + 1] = "";
-    char sid[16];
 
-    world_init(&world, *state, "{\"standard\":100}");
-    add_pods(&world, 50);
-    for (int i = 0; i < 30; i++) {
-        snprintf(sid, sizeof(sid), "CA%d", i);
-        allocate(&world, sid);
-    }
+    world_init_pods(&world, *state, "{\"standard\":100}", 50);
+    allocate_many(&world, 30);
     do {
         run(&world, &command);
         assert_int_equal(world.result.pods.total, 50);
@@ -401,8 +369,7 @@ static void merchants__come_in_pages_sorted_by_id(void **state)
         char id[16];
 
         snprintf(id, sizeof(id), "m%d", i);
-        run(&world, &(struct command){.type = COMMAND_MERCHANT_SET,
-                                      .merchant_set = {.merchant_id = id, .text = "{}"}});
+        merchant_set(&world, id, "{}");
     }
     do {
         run(&world, &command);
@@ -441,10 +408,7 @@ static void merchants__page_ends_early_when_its_texts_are_long(void **state)
         char id[16];
 
         snprintf(id, sizeof(id), "m%d", i);
-        assert_int_equal(run(&world, &(struct command){.type = COMMAND_MERCHANT_SET,
-                                                       .merchant_set = {.merchant_id = id, .text = text}})
-                             ->outcome,
-                         OUTCOME_OK);
+        assert_int_equal(merchant_set(&world, id, text)->outcome, OUTCOME_OK);
         arena_reset(&world.arena);
     }
     assert_int_equal(run(&world, &command)->merchants.ids.count, FIT + 1);

@@ -1,13 +1,6 @@
 /* cases_chains.c - which pools a merchant's calls try, and how the tiers are stored: the same in every store.
  */
-#include "world.h"
-
-static void merchant_set(struct world *world, const char *text)
-{
-    run(world,
-        &(struct command){.type = COMMAND_MERCHANT_SET, .merchant_set = {.merchant_id = "m", .text = text}});
-    assert_int_equal(world->result.outcome, OUTCOME_OK);
-}
+#include "../support/world.h"
 
 /* There are no pods: the refusal names every pool that was tried. */
 static void assert_chain(struct world *world, const char *merchant, const char *expected)
@@ -17,7 +10,7 @@ static void assert_chain(struct world *world, const char *merchant, const char *
     size_t len = 0;
 
     if (merchant)
-        merchant_set(world, merchant);
+        assert_int_equal(merchant_set(world, "m", merchant)->outcome, OUTCOME_OK);
     assert_int_equal(allocate_for(world, "CA1", "m")->outcome, OUTCOME_NO_PODS);
     assert_false(world->result.allocate.merchant_unreadable);
     refusal = world->result.allocate.refusal;
@@ -89,12 +82,12 @@ static void pools__in_the_plain_spelling_serve_their_merchant(void **state)
     struct world world;
     struct pod_seen pinned = seen_of("box-1");
 
-    world_init(&world, *state,
-               "{\"tiers\":{\"gold\":1,\"9shines\":{\"type\":\"exclusive\",\"target\":2}},"
-               "\"default_chain\":[\"gold\"]}");
-    add_pods(&world, 3);
+    world_init_pods(&world, *state,
+                    "{\"tiers\":{\"gold\":1,\"9shines\":{\"type\":\"exclusive\",\"target\":2}},"
+                    "\"default_chain\":[\"gold\"]}",
+                    3);
     assert_int_equal(tier(&world, "merchant:9shines")->assigned, 2);
-    merchant_set(&world, "{\"pool\":\"9shines\",\"fallback\":[\"__nonexistent__\"]}");
+    merchant_set(&world, "m", "{\"pool\":\"9shines\",\"fallback\":[\"__nonexistent__\"]}");
     assert_string_equal(allocate(&world, "CA1")->allocate.call.pool, "pool:gold");
     assert_int_equal(allocate(&world, "CA2")->outcome, OUTCOME_NO_PODS);
     assert_string_equal(allocate_for(&world, "CA3", "m")->allocate.call.pool, "merchant:9shines");
@@ -140,6 +133,10 @@ static void tiers__are_stored_in_one_form(void **state)
                   "\"merchant:gold\":{\"type\":\"exclusive\",\"target\":0},"
                   "\"vip\":{\"type\":\"exclusive\",\"target\":0,\"reserved\":true}},"
                   "\"default_chain\":[\"gold\"]}");
+    assert_stored(
+        &world, "{\"gold\":{\"max\":9,\"buffer\":2,\"min\":1}}",
+        "{\"tiers\":{\"gold\":{\"type\":\"exclusive\",\"target\":0,\"buffer\":2,\"min\":1,\"max\":9}},"
+        "\"default_chain\":[\"gold\"]}");
     world_release(&world);
 }
 
@@ -148,8 +145,17 @@ static void tiers__that_are_wrong_are_refused_and_change_nothing(void **state)
     static const struct {
         const char *text, *because;
     } wrong[] = {
-        {"{\"gold\":{\"targt\":2}}", "\"targt\" is unknown"},
-        {"{\"tiers\":{\"gold\":1},\"chain\":[\"gold\"]}", "\"chain\" is unknown"},
+        {"{\"gold\":{\"targt\":2}}", "unknown member \"targt\" in tier \"gold\"; did you mean \"target\"?"},
+        {"{\"gold\":{\"colour\":2}}",
+         "known are type, target, max_concurrent, reserved, buffer, min and max"},
+        {"{\"gold\":{\"target\":2,\"target\":3}}", "member \"target\" is there twice in tier \"gold\""},
+        {"{\"gold\":1,\"gold\":2}", "tier \"gold\" is there twice"},
+        {"{\"gold\":{\"min\":3,\"max\":2}}", "min is greater than max"},
+        {"{\"gold\":{\"buffer\":-1}}", "buffer must be a whole number"},
+        {"{\"tiers\":{\"gold\":1},\"chain\":[\"gold\"]}", "unknown member \"chain\" beside \"tiers\""},
+        {"{\"tiers\":{\"gold\":1},\"tiers\":{\"silver\":1}}", "member \"tiers\" is there twice"},
+        {"{\"gold\":1,\"default_chain\":[\"gold\"]}", "default_chain needs the tiers in \"tiers\" beside it"},
+        {"{\n\"gold\": 1,\n}", "not valid JSON: line 3, column 1"},
         {"{\"tiers\":{\"gold\":1},\"default_chain\":[\"gold\",\"sliver\"]}",
          "\"sliver\", which is not a tier"},
         {"{\"tiers\":{\"gold\":1,\"m\":1,\"merchant:m\":1},\"default_chain\":[\"gold\"]}", "is there twice"},

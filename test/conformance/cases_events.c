@@ -1,4 +1,5 @@
-#include "world.h"
+/* cases_events.c - the events that a store publishes: content, order, limits. */
+#include "../support/world.h"
 
 #include "base/json.h"
 
@@ -60,6 +61,13 @@ static void watch(struct watcher *watcher, struct world *world)
     assert_int_equal(watcher->listening, 1);
 }
 
+static void init_watched(struct watcher *watcher, struct world *world, struct world_kind *kind,
+                         const char *tiers)
+{
+    world_init(world, kind, tiers);
+    watch(watcher, world);
+}
+
 /* Everything that was published before has been told when this one is. */
 static void assert_told(struct watcher *watcher, const char *expected)
 {
@@ -88,8 +96,7 @@ static void events__tell_what_happened_to_calls(void **state)
     struct world world;
     struct watcher watcher;
 
-    world_init(&world, *state, "{\"gold\":1}");
-    watch(&watcher, &world);
+    init_watched(&watcher, &world, *state, "{\"gold\":1}");
     add_pods(&world, 1);
     allocate_for(&world, "CA1", "m1");
     assert_true(allocate_for(&world, "CA1", "m1")->allocate.was_existing);
@@ -115,8 +122,7 @@ static void events__tell_that_a_call_was_moved(void **state)
     struct world world;
     struct watcher watcher;
 
-    world_init(&world, *state, "{\"gold\":1}");
-    watch(&watcher, &world);
+    init_watched(&watcher, &world, *state, "{\"gold\":1}");
     add_pods(&world, 1);
     allocate_for(&world, "CA1", "m1");
     see(&world, seen_of("b"));
@@ -140,8 +146,7 @@ static void events__tell_what_happened_to_pods(void **state)
     struct world world;
     struct watcher watcher;
 
-    world_init(&world, *state, "{\"gold\":5}");
-    watch(&watcher, &world);
+    init_watched(&watcher, &world, *state, "{\"gold\":5}");
     see(&world, pods[0]);
     see(&world, pods[0]);
     drain(&world, "a", 0);
@@ -160,13 +165,29 @@ static void events__tell_what_happened_to_pods(void **state)
     world_release(&world);
 }
 
+static void events__tell_which_pods_are_surplus(void **state)
+{
+    struct world world;
+    struct watcher watcher;
+
+    init_watched(&watcher, &world, *state, "{\"gold\":1}");
+    see(&world, seen_of("set-0"));
+    see(&world, seen_of("set-1"));
+    run(&world, &(struct command){.type = COMMAND_SCALE, .scale = {.by_set = true}});
+    run(&world, &(struct command){.type = COMMAND_SCALE, .scale = {.by_set = false}});
+    assert_told(&watcher, "pod_joined set-0 gold\n"
+                          "pod_joined set-1 gold\n"
+                          "draining set-1 surplus\n"
+                          "undrained set-1\n");
+    world_release(&world);
+}
+
 static void events__are_not_told_to_those_who_left(void **state)
 {
     struct world world;
     struct watcher watcher;
 
-    world_init(&world, *state, "{\"gold\":1}");
-    add_pods(&world, 1);
+    world_init_pods(&world, *state, "{\"gold\":1}", 1);
     watch(&watcher, &world);
     allocate(&world, "CA1");
     store_on_event(world.store, NULL, NULL);
@@ -211,6 +232,7 @@ const struct world_case cases_events[] = {
     {"events__tell_what_happened_to_calls", events__tell_what_happened_to_calls},
     {"events__tell_that_a_call_was_moved", events__tell_that_a_call_was_moved},
     {"events__tell_what_happened_to_pods", events__tell_what_happened_to_pods},
+    {"events__tell_which_pods_are_surplus", events__tell_which_pods_are_surplus},
     {"events__are_not_told_to_those_who_left", events__are_not_told_to_those_who_left},
     {"events__that_are_too_many_are_counted", events__that_are_too_many_are_counted},
     {NULL, NULL},

@@ -2,7 +2,7 @@
  * cases_owner.c - what every store answers to those who may speak for some calls only: the webhooks of a
  * provider, and agents whose pods fit a pattern.
  */
-#include "world.h"
+#include "../support/world.h"
 
 #define POD0 "voice-agent-0"
 #define POD1 "voice-agent-1"
@@ -32,9 +32,9 @@ static struct result *api(struct world *world, const char *sid, const char *prov
 /* A webhook of the provider says that the call is over. */
 static struct result *callback(struct world *world, const char *sid, const char *provider)
 {
-    return run(world, &(struct command){
-                          .type = COMMAND_RELEASE,
-                          .release = {.call_sid = sid, .provider = provider, .why = CALL_OVER_CLOSED}});
+    return run(world,
+               &(struct command){.type = COMMAND_RELEASE,
+                                 .release = {.call_sid = sid, .provider = provider, .why = FINISH_CLOSED}});
 }
 
 /* A router that carries the call says where it is and whose. */
@@ -65,8 +65,7 @@ static void webhook__gets_the_calls_of_its_own_provider_only(void **state)
 {
     struct world world;
 
-    world_init(&world, *state, one_pod);
-    add_pods(&world, 1);
+    world_init_pods(&world, *state, one_pod, 1);
     assert_int_equal(webhook(&world, "CA1", "twilio")->outcome, OUTCOME_OK);
     assert_int_equal(webhook(&world, "CA1", "plivo")->outcome, OUTCOME_FORBIDDEN);
     assert_null(world.result.allocate.call.pod);
@@ -83,8 +82,7 @@ static void webhook__does_not_get_the_calls_of_the_api(void **state)
 {
     struct world world;
 
-    world_init(&world, *state, two_pods);
-    add_pods(&world, 2);
+    world_init_pods(&world, *state, two_pods, 2);
     api(&world, "CA1", "");
     api(&world, "CA2", "plivo"); /* placed for Plivo, who asks for it later */
     assert_int_equal(webhook(&world, "CA1", "twilio")->outcome, OUTCOME_FORBIDDEN);
@@ -100,8 +98,7 @@ static void webhook__that_was_refused_leaves_no_attempt_to_take_back(void **stat
 {
     struct world world;
 
-    world_init(&world, *state, one_pod);
-    add_pods(&world, 1);
+    world_init_pods(&world, *state, one_pod, 1);
     ask(&world, "CA1", 3);
     assert_int_equal(webhook(&world, "CA1", "plivo")->outcome, OUTCOME_FORBIDDEN);
     assert_int_equal(undo(&world, "CA1", 7)->outcome, OUTCOME_NOT_FOUND);
@@ -113,10 +110,9 @@ static void webhook__does_not_give_a_lease_to_a_call_of_others_that_has_run_out(
 {
     struct world world;
 
-    world_init(&world, *state, one_pod);
-    add_pods(&world, 1);
+    world_init_pods(&world, *state, one_pod, 1);
     webhook(&world, "CA1", "twilio");
-    world_advance(&world, 4 * HOUR + MORE);
+    world_advance(&world, 4 * HOUR);
     assert_int_equal(webhook(&world, "CA1", "plivo")->outcome, OUTCOME_FORBIDDEN);
     assert_int_equal(sweep(&world)->sweep.ended.count, 1);
     assert_int_equal(webhook(&world, "CA1", "plivo")->outcome, OUTCOME_OK);
@@ -128,8 +124,7 @@ static void callback__ends_the_calls_of_its_own_provider_only(void **state)
 {
     struct world world;
 
-    world_init(&world, *state, one_pod);
-    add_pods(&world, 1);
+    world_init_pods(&world, *state, one_pod, 1);
     webhook(&world, "CA1", "twilio");
     assert_int_equal(callback(&world, "CA1", "plivo")->outcome, OUTCOME_FORBIDDEN);
     assert_null(world.result.release.call.pod);
@@ -144,8 +139,7 @@ static void owner__stays_when_the_call_moves(void **state)
 {
     struct world world;
 
-    world_init(&world, *state, two_pods);
-    add_pods(&world, 2);
+    world_init_pods(&world, *state, two_pods, 2);
     webhook(&world, "CA1", "twilio");
     assert_int_equal(move(&world, "CA1", call_of(&world, "CA1")->pod, 0)->outcome, OUTCOME_OK);
     assert_true(world.result.move.was_moved);
@@ -159,8 +153,7 @@ static void owner__of_an_adopted_call_is_the_one_that_its_carrier_names(void **s
 {
     struct world world;
 
-    world_init(&world, *state, one_pod);
-    add_pods(&world, 1);
+    world_init_pods(&world, *state, one_pod, 1);
     assert_int_equal(carry_for(&world, "CA1", POD0, "twilio")->renew.adopted.count, 1);
     assert_string_equal(call_of(&world, "CA1")->provider, "twilio");
     assert_int_equal(callback(&world, "CA1", "plivo")->outcome, OUTCOME_FORBIDDEN);
@@ -172,8 +165,7 @@ static void owner__of_a_call_that_its_pod_brought_back_is_nobody_until_a_carrier
 {
     struct world world;
 
-    world_init(&world, *state, one_pod);
-    add_pods(&world, 1);
+    world_init_pods(&world, *state, one_pod, 1);
     assert_int_equal(heartbeat(&world, POD0, "CA1")->heartbeat.adopted.count, 1);
     assert_int_equal(callback(&world, "CA1", "twilio")->outcome, OUTCOME_FORBIDDEN);
     assert_int_equal(webhook(&world, "CA1", "twilio")->outcome, OUTCOME_FORBIDDEN);
@@ -196,14 +188,13 @@ static void pattern__bounds_what_a_release_ends(void **state)
     static const char *const fitting[] = {"voice-agent-0", "voice-agent-0*", "voice-*", "*"};
     struct world world;
 
-    world_init(&world, *state, one_pod);
-    add_pods(&world, 1);
+    world_init_pods(&world, *state, one_pod, 1);
     for (size_t i = 0; i < ARRAY_LEN(fitting); i++) {
         allocate(&world, "CA1");
         for (size_t k = 0; k < ARRAY_LEN(others); k++)
-            assert_int_equal(release_as(&world, "CA1", others[k], CALL_OVER_RELEASED)->outcome,
+            assert_int_equal(release_as(&world, "CA1", others[k], FINISH_RELEASED)->outcome,
                              OUTCOME_NOT_FOUND);
-        assert_int_equal(release_as(&world, "CA1", fitting[i], CALL_OVER_RELEASED)->outcome, OUTCOME_OK);
+        assert_int_equal(release_as(&world, "CA1", fitting[i], FINISH_RELEASED)->outcome, OUTCOME_OK);
     }
     world_release(&world);
 }
@@ -213,8 +204,7 @@ static void pattern__bounds_what_a_renewal_keeps(void **state)
     struct world world;
     uint64_t expires_at_ms;
 
-    world_init(&world, *state, one_pod);
-    add_pods(&world, 1);
+    world_init_pods(&world, *state, one_pod, 1);
     allocate(&world, "CA1");
     expires_at_ms = call_of(&world, "CA1")->expires_at_ms;
     assert_int_equal(renew_within(&world, "CA1", "voice-agent-1")->renew.conflicts.count, 1);

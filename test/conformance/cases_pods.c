@@ -1,5 +1,5 @@
 /* cases_pods.c - what every store answers: pods, tiers, syncs, rebalancing. */
-#include "world.h"
+#include "../support/world.h"
 
 static void readiness__lost_with_a_call_suspends_and_without_one_leaves(void **state)
 {
@@ -7,8 +7,7 @@ static void readiness__lost_with_a_call_suspends_and_without_one_leaves(void **s
     struct pod_seen blip = seen_of("voice-agent-0");
     struct pod_seen idle_blip = seen_of("voice-agent-1");
 
-    world_init(&world, *state, "{\"standard\":2}");
-    add_pods(&world, 2);
+    world_init_pods(&world, *state, "{\"standard\":2}", 2);
     while (strcmp(allocate(&world, "CA1")->allocate.call.pod, "voice-agent-0") != 0)
         release(&world, "CA1");
     blip.is_ready = false;
@@ -27,16 +26,22 @@ static void readiness__lost_with_a_call_suspends_and_without_one_leaves(void **s
     world_release(&world);
 }
 
+/* Its only pod has the call CA1 and is not ready. */
+static void init_suspended(struct world *world, struct world_kind *kind)
+{
+    struct pod_seen blip = seen_of(POD0);
+
+    world_init_pods(world, kind, ONE_TIER, 1);
+    allocate(world, "CA1");
+    blip.is_ready = false;
+    see(world, blip);
+}
+
 static void readiness__suspended_pod_leaves_with_its_last_call(void **state)
 {
     struct world world;
-    struct pod_seen blip = seen_of("voice-agent-0");
 
-    world_init(&world, *state, "{\"standard\":1}");
-    add_pods(&world, 1);
-    allocate(&world, "CA1");
-    blip.is_ready = false;
-    see(&world, blip);
+    init_suspended(&world, *state);
     assert_int_equal(release(&world, "CA1")->outcome, OUTCOME_OK);
     assert_string_equal(world.result.release.released_to, "");
     assert_false(pod_exists(&world, "voice-agent-0"));
@@ -48,8 +53,7 @@ static void incarnation__new_one_ends_the_calls_of_the_old(void **state)
     struct world world;
     struct pod_seen seen = seen_of("voice-agent-0");
 
-    world_init(&world, *state, "{\"standard\":1}");
-    add_pods(&world, 1);
+    world_init_pods(&world, *state, "{\"standard\":1}", 1);
     allocate_for(&world, "CA1", "acme");
     seen.incarnation = "uid-2";
     assert_int_equal(see(&world, seen)->pod_seen.ended.count, 1);
@@ -65,12 +69,7 @@ static void incarnation__restart_of_a_suspended_pod_brings_it_back(void **state)
     struct world world;
     struct pod_seen seen = seen_of("voice-agent-0");
 
-    world_init(&world, *state, "{\"standard\":1}");
-    add_pods(&world, 1);
-    allocate(&world, "CA1");
-    seen.is_ready = false;
-    see(&world, seen);
-    seen.is_ready = true;
+    init_suspended(&world, *state);
     seen.incarnation = "uid-2";
     see(&world, seen);
     assert_int_equal(pod(&world, "voice-agent-0")->state, POD_AVAILABLE);
@@ -113,19 +112,12 @@ static void registration__twice_is_a_restart_unless_the_incarnation_is_the_same(
 static void registration__cannot_take_or_remove_a_pod_of_another_source(void **state)
 {
     struct world world;
-    struct command command = {
-        .type = COMMAND_POD_SEEN,
-        .pod_seen =
-            {.pod = {.name = "voice-agent-0", .address = "", .source = POD_SOURCE_API, .is_ready = true},
-             .is_registration = true},
-    };
+    struct command command = {.type = COMMAND_POD_GONE,
+                              .pod_gone = {.pod = "voice-agent-0", .source = POD_SOURCE_API}};
 
-    world_init(&world, *state, "{\"standard\":1}");
-    add_pods(&world, 1);
+    world_init_pods(&world, *state, "{\"standard\":1}", 1);
     allocate(&world, "CA1");
-    assert_int_equal(run(&world, &command)->outcome, OUTCOME_CONFLICT);
-    command = (struct command){.type = COMMAND_POD_GONE,
-                               .pod_gone = {.pod = "voice-agent-0", .source = POD_SOURCE_API}};
+    assert_int_equal(register_pod(&world, "voice-agent-0")->outcome, OUTCOME_CONFLICT);
     assert_int_equal(run(&world, &command)->outcome, OUTCOME_CONFLICT);
     assert_int_equal(call_count(&world), 1);
     command.pod_gone.source = POD_SOURCE_KUBERNETES;
@@ -137,15 +129,9 @@ static void registration__cannot_take_or_remove_a_pod_of_another_source(void **s
 static void takeover__by_kubernetes_keeps_the_calls(void **state)
 {
     struct world world;
-    struct command command = {
-        .type = COMMAND_POD_SEEN,
-        .pod_seen =
-            {.pod = {.name = "voice-agent-0", .address = "", .source = POD_SOURCE_API, .is_ready = true},
-             .is_registration = true},
-    };
 
     world_init(&world, *state, "{\"standard\":1}");
-    run(&world, &command);
+    register_pod(&world, "voice-agent-0");
     allocate(&world, "CA1");
     assert_int_equal(see(&world, seen_of("voice-agent-0"))->pod_seen.ended.count, 0);
     assert_int_equal(pod(&world, "voice-agent-0")->source, POD_SOURCE_KUBERNETES);
@@ -162,16 +148,10 @@ static void sync__adds_what_is_missing_and_removes_only_its_own_ghosts(void **st
                               .sync = {.source = POD_SOURCE_KUBERNETES, .pods = pods, .count = 3}};
     struct pod_seen other = seen_of("box-1");
 
-    world_init(&world, *state, "{\"standard\":1}");
-    add_pods(&world, 2);
+    world_init_pods(&world, *state, "{\"standard\":1}", 2);
     other.source = POD_SOURCE_STATIC;
     see(&world, other);
-    for (int i = 0; i < 3; i++) {
-        char sid[16];
-
-        snprintf(sid, sizeof(sid), "CA%d", i);
-        allocate(&world, sid);
-    }
+    allocate_many(&world, 3);
     pods[2].is_ready = false;
     run(&world, &command);
     assert_int_equal(world.result.sync.added, 1);
@@ -192,8 +172,7 @@ static void rebalance__moves_idle_pods_to_where_they_are_wanted(void **state)
     struct world world;
     const char *idle = "voice-agent-4"; /* unless the store has given the call that one */
 
-    world_init(&world, *state, "{\"standard\":1}");
-    add_pods(&world, 5);
+    world_init_pods(&world, *state, "{\"standard\":1}", 5);
     if (strcmp(allocate(&world, "CA1")->allocate.call.pod, idle) == 0)
         idle = "voice-agent-3";
     drain(&world, idle, 0);
@@ -203,7 +182,7 @@ static void rebalance__moves_idle_pods_to_where_they_are_wanted(void **state)
     assert_int_equal(tier(&world, "standard")->by_state[POD_BUSY], 1);
     assert_int_equal(tier(&world, "standard")->by_state[POD_DRAINING], 1);
     assert_int_equal(run(&world, &(struct command){.type = COMMAND_REBALANCE})->rebalance.moved, 0);
-    run(&world, &(struct command){.type = COMMAND_UNDRAIN, .undrain = {.pod = idle}});
+    undrain(&world, idle);
     assert_int_equal(run(&world, &(struct command){.type = COMMAND_REBALANCE})->rebalance.moved, 1);
     assert_int_equal(tier(&world, "gold")->assigned, 4);
     world_release(&world);
@@ -239,11 +218,9 @@ static void tier_removed__its_pods_are_given_back_when_they_are_free(void **stat
 {
     struct world world;
 
-    world_init(&world, *state, "{\"gold\":1,\"old\":3,\"standard\":1}");
-    add_pods(&world, 5);
+    world_init_pods(&world, *state, "{\"gold\":1,\"old\":3,\"standard\":1}", 5);
     assert_int_equal(tier(&world, "old")->assigned, 3);
-    run(&world, &(struct command){.type = COMMAND_MERCHANT_SET,
-                                  .merchant_set = {.merchant_id = "m", .text = "{\"tier\":\"old\"}"}});
+    merchant_set(&world, "m", "{\"tier\":\"old\"}");
     assert_string_equal(allocate_for(&world, "CA1", "m")->allocate.call.pool, "pool:old");
     tiers_set(&world, "{\"gold\":1,\"standard\":1}");
     assert_int_equal(tier(&world, "standard")->assigned, 3);
@@ -259,8 +236,7 @@ static void tiers__that_shrink_end_no_call_but_give_no_new_one(void **state)
 {
     struct world world;
 
-    world_init(&world, *state, "{\"s\":{\"type\":\"shared\",\"max_concurrent\":3,\"target\":1}}");
-    add_pods(&world, 1);
+    world_init_pods(&world, *state, "{\"s\":{\"type\":\"shared\",\"max_concurrent\":3,\"target\":1}}", 1);
     allocate(&world, "CA1");
     allocate(&world, "CA2");
     allocate(&world, "CA3");

@@ -1,7 +1,10 @@
+/* render.c - writes commands and results as text, in an order that does not depend on the store. */
 #include "render.h"
 
 #include <inttypes.h>
 #include <stdlib.h>
+
+#include "core/autoscale.h"
 
 static void render_sids(struct strbuf *buf, const char *const *sids, size_t count)
 {
@@ -16,6 +19,12 @@ static void render_seen(struct strbuf *buf, const struct pod_seen *seen)
                   seen->tier ? seen->tier : "-", pod_source_name(seen->source),
                   seen->is_ready ? " ready" : "", seen->is_terminating ? " terminating" : "",
                   seen->hold_back ? " hold" : "", seen->is_kept ? " kept" : "", seen->started_at_ms);
+}
+
+static void render_change(struct strbuf *buf, const struct change *change)
+{
+    strbuf_printf(buf, " by=%s%s%s if=%" PRIu64, change->by ? change->by : "-",
+                  change->is_stored ? " stored" : "", change->is_trial ? " trial" : "", change->if_version);
 }
 
 void render_command(struct strbuf *buf, const struct command *command)
@@ -38,7 +47,7 @@ void render_command(struct strbuf *buf, const struct command *command)
         strbuf_printf(buf, " %s pod=%s webhook=%s %s", command->release.call_sid,
                       command->release.pod ? command->release.pod : "-",
                       command->release.provider ? command->release.provider : "-",
-                      call_over_name(command->release.why));
+                      finish_reason_name(command->release.why));
         break;
     case COMMAND_LEAVE:
         strbuf_printf(buf, " %s %" PRIu64, command->leave.call_sid, command->leave.expires_at_ms);
@@ -90,16 +99,27 @@ void render_command(struct strbuf *buf, const struct command *command)
     case COMMAND_SWEEP:
         strbuf_printf(buf, " %zu", command->sweep.limit);
         break;
+    case COMMAND_SCALE:
+        strbuf_printf(buf, " %d %zu", command->scale.by_set, command->scale.limit);
+        break;
     case COMMAND_REBALANCE:
         strbuf_printf(buf, " %zu", command->rebalance.limit);
         break;
     case COMMAND_TIERS_SET:
         strbuf_printf(buf, " %s", command->tiers_set.text);
+        render_change(buf, &command->tiers_set.change);
         break;
     case COMMAND_MERCHANT_SET:
         strbuf_printf(buf, " %s %s", command->merchant_set.merchant_id, command->merchant_set.text);
+        render_change(buf, &command->merchant_set.change);
         break;
     case COMMAND_MERCHANT_REMOVE:
+        strbuf_printf(buf, " %s", command->merchant_remove.merchant_id);
+        render_change(buf, &command->merchant_remove.change);
+        break;
+    case COMMAND_HISTORY:
+        strbuf_printf(buf, " %s", command->history.merchant_id ? command->history.merchant_id : "-");
+        break;
     case COMMAND_MERCHANT:
         strbuf_printf(buf, " %s", command->merchant.merchant_id);
         break;
@@ -114,8 +134,18 @@ void render_command(struct strbuf *buf, const struct command *command)
     case COMMAND_CALL:
         strbuf_printf(buf, " %s", command->call.call_sid);
         break;
-    default:
+    case COMMAND_CALLS:
+        strbuf_printf(buf, " pod=%s merchant=%s state=%s older=%" PRIu64 " limit=%zu",
+                      command->calls.pod ? command->calls.pod : "-",
+                      command->calls.merchant_id ? command->calls.merchant_id : "-",
+                      call_state_name(command->calls.state), command->calls.older_than_ms,
+                      command->calls.limit);
         break;
+    case COMMAND_STATUS:
+    case COMMAND_MERCHANTS:
+    case COMMAND_TIERS:
+    case COMMAND_TYPES:
+        break; /* the name says it all */
     }
 }
 
@@ -186,6 +216,19 @@ static void render_call(struct strbuf *buf, const struct call_info *call)
         call->allocated_at_ms, call->expires_at_ms);
 }
 
+/* Only of queries: other answers leave it out. */
+static void render_activity(struct strbuf *buf, const struct call_info *call)
+{
+    const struct call_activity *activity = &call->activity;
+
+    buf->len -= buf->len > 0 && !buf->failed; /* the end of the line */
+    strbuf_printf(buf, " state=%s renewed=%d by=%s at=%" PRIu64 " connected=%d carriers:",
+                  call_state_name(activity->state), activity->was_renewed, renewer_name(activity->renewed_by),
+                  activity->renewed_at_ms, activity->is_connected);
+    render_sids(buf, activity->carriers.names, activity->carriers.count);
+    strbuf_append_char(buf, '\n');
+}
+
 static void render_refusal(struct strbuf *buf, const struct refusal *refusal)
 {
     if (!refusal)
@@ -211,13 +254,19 @@ static void render_pod(struct strbuf *buf, const struct pod_info *pod, struct ar
     if (pod->calls.count)
         memcpy(calls, pod->calls.names, pod->calls.count * sizeof(*calls));
     qsort(calls, pod->calls.count, sizeof(*calls), compare_texts);
-    strbuf_printf(buf, "pod %s tier=%s address=%s incarnation=%s source=%s state=%s%s%s%s newest=%s calls:",
+    strbuf_printf(buf,
+                  "pod %s tier=%s address=%s incarnation=%s source=%s state=%s%s until=%" PRIu64
+                  "%s%s heard=%" PRIu64 " newest=%s calls:",
                   pod->name, pod->tier, pod->address, pod->incarnation, pod_source_name(pod->source),
                   pod->state == POD_AVAILABLE ? "available"
                   : pod->state == POD_BUSY    ? "busy"
                                               : "out",
-                  pod->is_draining ? " draining" : "", pod->is_ready ? " ready" : "",
-                  pod->is_heartbeating ? " heartbeating" : "", pod->calls.count > 1 ? "?" : pod->newest_call);
+                  pod->is_surplus    ? " surplus"
+                  : pod->is_draining ? " draining"
+                                     : "",
+                  pod->draining_until_ms, pod->is_ready ? " ready" : "",
+                  pod->is_heartbeating ? " heartbeating" : "", pod->last_heartbeat_ms,
+                  pod->calls.count > 1 ? "?" : pod->newest_call);
     render_sids(buf, calls, pod->calls.count);
     strbuf_append_char(buf, '\n');
 }
@@ -231,11 +280,36 @@ static void render_status(struct strbuf *buf, const struct result *result)
 
         strbuf_printf(buf,
                       "tier %s%s%s target=%u max=%u assigned=%u available=%u busy=%u out=%u calls=%" PRIu64
-                      " capacity=%" PRIu64 " free=%" PRIu64 "\n",
+                      " capacity=%" PRIu64 " free=%" PRIu64 " held_calls=%" PRIu64
+                      " leaving=%u buffer=%u min=%u most=%u desired=%" PRIu64 "\n",
                       tier->name, tier->is_shared ? " shared" : "", tier->is_configured ? "" : " removed",
                       tier->target, tier->max_concurrent, tier->assigned, tier->by_state[POD_AVAILABLE],
                       tier->by_state[POD_BUSY], tier->by_state[POD_DRAINING] + tier->by_state[POD_SUSPENDED],
-                      tier->calls, tier->capacity, tier->free);
+                      tier->calls, tier->capacity, tier->free, tier->held_calls, tier->leaving,
+                      tier->scaling.buffer, tier->scaling.min_pods, tier->scaling.max_pods,
+                      autoscale_of(result, tier).desired_pods);
+    }
+    for (size_t i = 0; i < result->status.set_count; i++) {
+        const struct set_status *set = &result->status.sets[i];
+
+        strbuf_printf(buf, "set %s in %s pods=%u floor=%u\n", set->name, set->tier, set->pods, set->floor);
+    }
+}
+
+static void render_changed(struct strbuf *buf, const struct result *result)
+{
+    strbuf_printf(buf, "version %" PRIu64 " changed=%d\nold %s\nnew %s\n", result->change.version,
+                  result->change.is_changed, result->change.old_text, result->change.new_text);
+    render_names(buf, "warnings", &result->change.warnings);
+}
+
+static void render_history(struct strbuf *buf, const struct result *result)
+{
+    for (size_t i = 0; i < result->history.count; i++) {
+        const struct version_info *version = &result->history.versions[i];
+
+        strbuf_printf(buf, "version %" PRIu64 " at %" PRIu64 " by %s: %s\n", version->number, version->at_ms,
+                      version->by, version->text);
     }
 }
 
@@ -265,7 +339,7 @@ static void render_ok(struct strbuf *buf, const struct command *command, const s
         render_names(buf, "renewed", &result->renew.renewed);
         render_names(buf, "adopted", &result->renew.adopted);
         render_names(buf, "unknown", &result->renew.unknown);
-        render_names(buf, "over", &result->renew.over);
+        render_names(buf, "over", &result->renew.finished);
         render_names(buf, "conflicts", &result->renew.conflicts);
         strbuf_printf(buf, "until %" PRIu64 "\n", result->renew.expires_at_ms);
         break;
@@ -275,12 +349,12 @@ static void render_ok(struct strbuf *buf, const struct command *command, const s
     case COMMAND_HEARTBEAT:
         render_names(buf, "renewed", &result->heartbeat.renewed);
         render_names(buf, "adopted", &result->heartbeat.adopted);
-        render_names(buf, "over", &result->heartbeat.over);
+        render_names(buf, "over", &result->heartbeat.finished);
         render_names(buf, "conflicts", &result->heartbeat.conflicts);
         render_ended(buf, &result->heartbeat.ended, arena);
         break;
     case COMMAND_DRAIN:
-        strbuf_printf(buf, "has call=%d until=%" PRIu64 "\n", result->drain.has_active_call,
+        strbuf_printf(buf, "calls left=%" PRIu64 " until=%" PRIu64 "\n", result->drain.calls_left,
                       result->drain.until_ms);
         break;
     case COMMAND_MOVE_CALL:
@@ -310,6 +384,11 @@ static void render_ok(struct strbuf *buf, const struct command *command, const s
             strbuf_printf(buf, "gone %s\n", result->sweep.gone.names[i]);
         sort_lines(buf, from, arena);
         break;
+    case COMMAND_SCALE:
+        render_names(buf, "drained", &result->scale.drained);
+        render_names(buf, "undrained", &result->scale.undrained);
+        strbuf_printf(buf, "more=%d\n", result->scale.more);
+        break;
     case COMMAND_REBALANCE:
         strbuf_printf(buf, "moved=%zu more=%d\n", result->rebalance.moved, result->rebalance.more);
         break;
@@ -327,12 +406,15 @@ static void render_ok(struct strbuf *buf, const struct command *command, const s
     case COMMAND_CALLS:
         strbuf_printf(buf, "total=%" PRIu64 "\n", result->calls.total);
         from = buf->len;
-        for (size_t i = 0; i < result->calls.count; i++)
+        for (size_t i = 0; i < result->calls.count; i++) {
             render_call(buf, &result->calls.calls[i]);
+            render_activity(buf, &result->calls.calls[i]);
+        }
         sort_lines(buf, from, arena);
         break;
     case COMMAND_CALL:
         render_call(buf, &result->call.call);
+        render_activity(buf, &result->call.call);
         break;
     case COMMAND_MERCHANTS:
         strbuf_printf(buf, "total=%" PRIu64 " next=%s\n", result->merchants.total,
@@ -345,8 +427,17 @@ static void render_ok(struct strbuf *buf, const struct command *command, const s
     case COMMAND_TIERS:
         strbuf_printf(buf, "%s\n", result->merchant.text);
         break;
-    default:
+    case COMMAND_TIERS_SET:
+    case COMMAND_MERCHANT_SET:
+    case COMMAND_MERCHANT_REMOVE:
+        render_changed(buf, result);
         break;
+    case COMMAND_HISTORY:
+        render_history(buf, result);
+        break;
+    case COMMAND_UNDRAIN:
+    case COMMAND_TYPES:
+        break; /* the outcome says it all */
     }
 }
 
@@ -373,4 +464,107 @@ void render_result(struct strbuf *buf, const struct command *command, const stru
     } else {
         render_ok(buf, command, result, arena);
     }
+}
+
+struct command sample_command(enum command_type type)
+{
+    static const char *const sids[] = {"CA1", "CA2"};
+    static const struct pod_seen pods[] = {
+        {.name = "a-9", .is_kept = true},
+        {.name = "a-0", .address = "192.0.2.1:80", .incarnation = "1", .is_ready = true},
+        {.name = "a-1", .address = "192.0.2.2:80", .incarnation = "2", .tier = "gold", .is_ready = true},
+    };
+    struct command command = {.type = type};
+
+    switch (type) {
+    case COMMAND_ALLOCATE:
+        command.allocate.call_sid = "CA1";
+        command.allocate.merchant_id = "m1";
+        command.allocate.provider = "twilio";
+        break;
+    case COMMAND_RELEASE:
+    case COMMAND_CALL:
+        command.call.call_sid = "CA1";
+        break;
+    case COMMAND_HOLD:
+        command.hold.call_sid = "CA1";
+        command.hold.carrier = "router-0";
+        break;
+    case COMMAND_UNDO:
+        command.undo.call_sid = "CA1";
+        command.undo.attempt = 7;
+        break;
+    case COMMAND_LEAVE:
+        command.leave.call_sid = "CA1";
+        command.leave.carrier = "router-0";
+        break;
+    case COMMAND_RENEW:
+        command.renew.call_sids = sids;
+        command.renew.count = ARRAY_LEN(sids);
+        command.renew.carrier = "router-0";
+        command.renew.pods = sids;
+        break;
+    case COMMAND_PRESENT:
+        command.present.carrier = "router-0";
+        break;
+    case COMMAND_HEARTBEAT:
+        command.heartbeat.pod = "a-0";
+        command.heartbeat.call_sids = sids;
+        command.heartbeat.count = ARRAY_LEN(sids);
+        break;
+    case COMMAND_DRAIN:
+    case COMMAND_UNDRAIN:
+        command.drain.pod = "a-0";
+        break;
+    case COMMAND_MOVE_CALL:
+        command.move.call_sid = "CA1";
+        command.move.from_pod = "a-0";
+        break;
+    case COMMAND_POD_SEEN:
+        command.pod_seen.pod = pods[1];
+        command.pod_seen.is_registration = true;
+        break;
+    case COMMAND_POD_GONE:
+        command.pod_gone.pod = "a-0";
+        command.pod_gone.is_absent = true;
+        break;
+    case COMMAND_SYNC:
+        command.sync.pods = pods;
+        command.sync.count = ARRAY_LEN(pods);
+        command.sync.spares_calls = true;
+        break;
+    case COMMAND_TIERS_SET:
+        command.tiers_set.text = "{\"silver\":1}";
+        break;
+    case COMMAND_MERCHANT_SET:
+        command.merchant_set.merchant_id = "m1";
+        command.merchant_set.text = "{\"tier\":\"gold\"}";
+        command.merchant_set.change.by = "ops";
+        break;
+    case COMMAND_MERCHANT_REMOVE:
+        command.merchant_remove.merchant_id = "m1";
+        break;
+    case COMMAND_MERCHANT:
+        command.merchant.merchant_id = "m1";
+        break;
+    case COMMAND_HISTORY:
+        command.history.merchant_id = "m1";
+        break;
+    case COMMAND_PODS:
+        command.pods.state = -1;
+        break;
+    case COMMAND_POD:
+        command.pod.name = "a-0";
+        break;
+    case COMMAND_SWEEP:
+    case COMMAND_SCALE:
+    case COMMAND_REBALANCE:
+    case COMMAND_STATUS:
+    case COMMAND_CALLS:
+    case COMMAND_MERCHANTS:
+    case COMMAND_TIERS:
+    case COMMAND_TYPES:
+        break; /* without arguments */
+    }
+    return command;
 }

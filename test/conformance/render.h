@@ -17,4 +17,7 @@ void render_result(struct strbuf *buf, const struct command *command, const stru
 /* The lines of the buffer, sorted. */
 const char *render_sorted(const struct strbuf *buf, struct arena *arena);
 
+/* A valid command of this type. Its texts are static. */
+struct command sample_command(enum command_type type);
+
 #endif

@@ -20,6 +20,7 @@
 #include <time.h>
 #include <unistd.h>
 
+#include "../support/random_configs.h"
 #include "../support/redis_server.h"
 #include "base/log.h"
 #include "core/core.h"
@@ -52,6 +53,8 @@ struct late {
 };
 
 struct replay {
+    const char *program;
+    const char *shim;
     uint64_t seed;
     uint64_t random;
     uint64_t step;
@@ -67,6 +70,7 @@ struct replay {
     char pod_names[PODS][24];
     struct strbuf history; /* the last commands, to be shown when something differs */
     uint64_t outcomes[COMMAND_TYPES][OUTCOMES];
+    bool was_sent[COMMAND_TYPES]; /* as a step, or to compare the states */
     uint64_t ended[CALL_END_UNMENTIONED + 1];
     uint64_t moved;                       /* calls, to another pod */
     uint64_t aligned;                     /* pods of a removed tier that joined another one in Redis */
@@ -80,12 +84,13 @@ struct replay {
     size_t late_count;
     uint64_t late_sent;
     uint64_t outages;
-    uint64_t revived;  /* renewed although the lease had run out */
-    uint64_t adopted;  /* by a renewal that named the pod */
-    uint64_t outlived; /* calls that a new incarnation of their pod has kept */
-    uint64_t absent;   /* pods that were not shown, and stayed for their calls */
-    uint64_t kept;     /* pods that a sync knew nothing of but that they exist */
-    uint64_t over;     /* renewals and heartbeats of calls whose end is recorded */
+    uint64_t revived;        /* renewed although the lease had run out */
+    uint64_t adopted;        /* by a renewal that named the pod */
+    uint64_t outlived;       /* calls that a new incarnation of their pod has kept */
+    uint64_t absent;         /* pods that were not shown, and stayed for their calls */
+    uint64_t kept;           /* pods that a sync knew nothing of but that they exist */
+    uint64_t over;           /* renewals and heartbeats of calls whose end is recorded */
+    uint64_t full_histories; /* with as many versions as are kept */
     bool is_verbose;
 };
 
@@ -117,8 +122,8 @@ static unsigned pick(struct replay *replay, unsigned count)
     do {                                                                                                     \
         fprintf(stderr, "%s\nFAILED: ", (replay)->history.data ? (replay)->history.data : "");               \
         fprintf(stderr, __VA_ARGS__);                                                                        \
-        fprintf(stderr, "\nreproduce: replay-stores --seed %" PRIu64 " --steps %" PRIu64 "\n",               \
-                (replay)->seed, (replay)->step + 1);                                                         \
+        fprintf(stderr, "\nreproduce: %s --shim %s --seed %" PRIu64 " --steps %" PRIu64 "\n",                \
+                (replay)->program, (replay)->shim, (replay)->seed, (replay)->step + 1);                      \
         log_flush();                                                                                         \
         redis_server_stop(&(replay)->server);                                                                \
         exit(1);                                                                                             \
@@ -135,7 +140,7 @@ static void store_answered(void *arg, int err, const struct result *result)
 }
 
 /* Each one told once; sorted by the comparison. */
-static void ended_told(void *arg, const struct ended_call *call)
+static void lost_calls_told(void *arg, const struct ended_call *call)
 {
     strbuf_printf(arg, "%s %s %s %s %s\n", call->call_sid, call->pod, call->pool, call->merchant_id,
                   call_end_name(call->why));
@@ -146,6 +151,7 @@ static void store_start(struct replay *replay, const struct command *command, st
     int rc;
 
     *pending = (struct pending){.loop = &replay->loop};
+    replay->was_sent[command->type] = true;
     rc = store_execute(replay->store, command, &replay->arena, store_answered, pending);
     if (rc)
         REPLAY_FAIL(replay, "the store refuses command %d: %s", (int)command->type, strerror(-rc));
@@ -281,7 +287,7 @@ static void step_release(struct replay *replay)
     char pattern[POD_NAME_MAX + 2];
     struct command command = {.type = COMMAND_RELEASE,
                               .release = {.call_sid = replay->sid_names[pick(replay, SIDS)],
-                                          .why = (enum call_over)pick(replay, CALL_OVERS)}};
+                                          .why = (enum finish_reason)pick(replay, FINISH_REASONS)}};
 
     if (pick(replay, 4) == 0)
         command.release.pod = some_pattern(replay, pattern);
@@ -375,7 +381,7 @@ static void step_renew(struct replay *replay)
 
     if (pick(replay, 3) == 0)
         command.renew.pattern = some_pattern(replay, pattern);
-    replay->over += both(replay, &command)->renew.over.count;
+    replay->over += both(replay, &command)->renew.finished.count;
 }
 
 /* What a gateway says of its streams: mostly calls that are there, each with the pod that has it. */
@@ -401,7 +407,7 @@ static void step_renew_carried(struct replay *replay)
     }
     result = both(replay, &command);
     replay->adopted += result->renew.adopted.count;
-    replay->over += result->renew.over.count;
+    replay->over += result->renew.finished.count;
 }
 
 /* One process alone: what several say to each other is in cases_time.c. */
@@ -438,7 +444,7 @@ static void step_heartbeat(struct replay *replay)
         if (known->outcome != OUTCOME_OK)
             break;
         count_ended(replay, &known->heartbeat.ended);
-        replay->over += known->heartbeat.over.count;
+        replay->over += known->heartbeat.finished.count;
     }
 }
 
@@ -449,6 +455,8 @@ static void step_drain(struct replay *replay)
                             .drain = {.pod = pod, .ttl_ms = pick(replay, 200) * UINT64_C(1000)}};
     struct command undrain = {.type = COMMAND_UNDRAIN, .undrain = {.pod = pod}};
 
+    if (pick(replay, 20) == 0) /* seldom: nothing but an undrain brings the pod back */
+        drain.drain.ttl_ms = DRAIN_WITHOUT_END;
     both(replay, pick(replay, 3) ? &drain : &undrain);
 }
 
@@ -584,6 +592,15 @@ static void step_sweep(struct replay *replay)
     replay->has_swept = true;
 }
 
+static void step_scale(struct replay *replay)
+{
+    struct command command = {
+        .type = COMMAND_SCALE,
+        .scale = {.by_set = pick(replay, 4) > 0, .limit = pick(replay, 3) ? 0 : 1 + pick(replay, 3)}};
+
+    both(replay, &command);
+}
+
 static void step_rebalance(struct replay *replay)
 {
     struct command command = {.type = COMMAND_REBALANCE, .rebalance = {.limit = pick(replay, 5)}};
@@ -591,70 +608,64 @@ static void step_rebalance(struct replay *replay)
     both(replay, &command);
 }
 
+/* Some are trials, and some want a version that may be another one by now. */
+static struct change random_change(struct replay *replay)
+{
+    static const char *const keys[] = {NULL, "ops", "API_KEY 2"};
+
+    return (struct change){.by = keys[pick(replay, (unsigned)ARRAY_LEN(keys))],
+                           .is_trial = pick(replay, 6) == 0,
+                           .if_version = pick(replay, 4) ? 0 : 1 + pick(replay, 30)};
+}
+
+/* A version of the tiers (NULL) or of a merchant; NULL: there is none, or it is a removal. */
+static const char *random_version(struct replay *replay, const char *merchant_id)
+{
+    struct command command = {.type = COMMAND_HISTORY, .history = {.merchant_id = merchant_id}};
+    const struct result *result = both(replay, &command);
+    const char *text;
+
+    if (result->outcome != OUTCOME_OK)
+        return NULL;
+    text = result->history.versions[pick(replay, (unsigned)result->history.count)].text;
+    replay->full_histories += result->history.count == HISTORY_MAX;
+    return text[0] ? arena_strdup(&replay->arena, text) : NULL;
+}
+
 static void step_tiers(struct replay *replay)
 {
-    static const char *const configs[] = {
-        "{}",
-        "{\"gold\":2,\"standard\":3,\"basic\":{\"type\":\"shared\",\"target\":2,\"max_concurrent\":4}}",
-        "{\"standard\":{\"type\":\"shared\",\"max_concurrent\":2,\"target\":4}}",
-        "{\"tiers\":{\"standard\":2,\"vip\":{\"target\":2,\"reserved\":true},\"merchant:m1\":{\"target\":2}},"
-        "\"default_chain\":[\"standard\"]}",
-        "{\"basic\":{\"type\":\"exclusive\",\"target\":3},\"gold\":{\"type\":\"shared\",\"max_concurrent\":2,"
-        "\"target\":2}}",
-        "{\"gold\":{\"target\":3,\"reserved\":true},\"standard\":1,\"basic\":{\"type\":\"shared\",\"target\":"
-        "3,"
-        "\"max_concurrent\":2}}",
-        "{\"a\":1,\"b\":{\"type\":\"shared\",\"target\":3,\"max_concurrent\":1}}",
-        "{\"tiers\":{\"standard\":2,\"m1\":{\"target\":2},\"m2\":1},\"default_chain\":[\"standard\"]}",
-        "{\"tiers\":{\"gold\":1,\"basic\":{\"type\":\"shared\",\"target\":1,\"max_concurrent\":0},\"merchant:"
-        "gold\":2,"
-        "\"vip\":{\"type\":\"shared\",\"target\":1,\"max_concurrent\":2}},\"default_chain\":[\"basic\","
-        "\"gold\"]}",
-        "{\"tiers\":{\"b\":2,\"standard\":1,\"merchant:m1\":1,\"x@y:z\":1},\"default_chain\":[\"b\"]}",
-        "{\"tiers\":{\"a\":1,\"m1\":1,\"merchant:m1\":1},\"default_chain\":[\"a\"]}",
-        "{\"tiers\":{\"a\":1},\"default_chain\":[\"a\",\"c\"]}",
-        "{\"gold\":{\"targt\":1}}",
-        "{\"a\":-1}",
-        "nonsense",
-    };
-    struct command command = {.type = COMMAND_TIERS_SET,
-                              .tiers_set = {.text = configs[pick(replay, (unsigned)ARRAY_LEN(configs))]}};
+    const char *kept = pick(replay, 3) == 0 ? random_version(replay, NULL) : NULL;
+    struct command command = {
+        .type = COMMAND_TIERS_SET,
+        .tiers_set = {.text = random_tiers[pick(replay, (unsigned)ARRAY_LEN(random_tiers))],
+                      .change = random_change(replay)}};
 
+    if (kept) {
+        command.tiers_set.text = kept;
+        command.tiers_set.change.is_stored = true;
+    }
     both(replay, &command);
 }
 
 static void step_merchant(struct replay *replay)
 {
-    static const char *const configs[] = {
-        "{\"tier\":\"gold\"}",
-        "{\"tier\":\"standard\"}",
-        "{\"pool\":\"m1\"}",
-        "{\"fallback\":[\"basic\",\"a\"]}",
-        "{\"tier\":\"vip\"}",
-        "{}",
-        "{\"pool\":\"nobody\"}",
-        "{\"tier\":\"b\"}",
-        "{\"fallback\":[\"none\"]}",
-        "{\"pool\":\"m1\",\"fallback\":[\"none\"]}",
-        "{\"pool\":\"nobody\",\"fallback\":[\"none\",\"neither\"]}",
-        "{\"tier\":\"m1\"}",
-        "{\"tier\":\"merchant:m2\",\"fallback\":[]}",
-        "{\"fallback\":[\"m2\",\"x@y:z\",\"merchant:gold\",\"gold\"]}",
-        "{\"tier\":\"a b\"}",
-        "{\"fallback\":[\"merchant:\"]}",
-        "{\"tier\":7}",
-        "{\"tier\":\"\",\"pool\":null,\"fallback\":[\"merchant:m1\",\"gold\",\"gold\"]}",
-        "{\"pool\":\"m1\",\"tier\":\"dedicated\"}",
-        "[]",
-    };
     char id[16];
     struct command command = {
         .type = COMMAND_MERCHANT_SET,
-        .merchant_set = {.merchant_id = id, .text = configs[pick(replay, (unsigned)ARRAY_LEN(configs))]}};
+        .merchant_set = {.merchant_id = id,
+                         .text = random_merchants[pick(replay, (unsigned)ARRAY_LEN(random_merchants))],
+                         .change = random_change(replay)}};
+    const char *kept;
 
     snprintf(id, sizeof(id), "m%u", pick(replay, MERCHANTS));
-    if (pick(replay, 4) == 0)
-        command = (struct command){.type = COMMAND_MERCHANT_REMOVE, .merchant = {.merchant_id = id}};
+    kept = pick(replay, 4) == 0 ? random_version(replay, id) : NULL;
+    if (kept) {
+        command.merchant_set.text = kept;
+        command.merchant_set.change.is_stored = true;
+    } else if (pick(replay, 4) == 0) {
+        command = (struct command){.type = COMMAND_MERCHANT_REMOVE,
+                                   .merchant_remove = {.merchant_id = id, .change = random_change(replay)}};
+    }
     both(replay, &command);
 }
 
@@ -693,7 +704,16 @@ static void step_query(struct replay *replay)
     struct command command;
 
     snprintf(merchant, sizeof(merchant), "m%u", pick(replay, MERCHANTS));
-    switch (pick(replay, 4)) {
+    switch (pick(replay, 5)) {
+    case 4: /* all that pass the filters, on one page */
+        command = (struct command){
+            .type = COMMAND_CALLS,
+            .calls = {.pod = pick(replay, 3) ? NULL : replay->pod_names[pick(replay, PODS)],
+                      .merchant_id = pick(replay, 3) ? NULL : merchant,
+                      .state = (enum call_state)pick(replay, CALL_STATES),
+                      .older_than_ms = pick(replay, 2) ? 0 : pick(replay, 600) * UINT64_C(1000),
+                      .limit = SIDS}};
+        break;
     case 0:
         command = (struct command){.type = COMMAND_CALL,
                                    .call = {.call_sid = replay->sid_names[pick(replay, SIDS)]}};
@@ -913,6 +933,7 @@ static void compare_states(struct replay *replay)
         {.type = COMMAND_PODS, .pods = {.state = -1, .limit = PODS}},
         {.type = COMMAND_CALLS, .calls = {.limit = SIDS}},
         {.type = COMMAND_STATUS},
+        {.type = COMMAND_STATUS, .status = {.with_sets = true}},
         {.type = COMMAND_TIERS},
         {.type = COMMAND_MERCHANTS},
     };
@@ -938,12 +959,13 @@ static void replay_step(struct replay *replay)
         void (*run)(struct replay *replay);
         unsigned weight;
     } operations[] = {
-        {step_allocate, 30}, {step_release, 12},  {step_renew, 6},    {step_heartbeat, 10},
-        {step_drain, 4},     {step_pod_seen, 14}, {step_pod_gone, 2}, {step_sync, 2},
-        {step_sweep, 3},     {step_rebalance, 3}, {step_tiers, 1},    {step_merchant, 2},
-        {step_time, 8},      {step_query, 4},     {step_pages, 1},    {step_move, 5},
-        {step_leave, 6},     {step_hold, 6},      {step_undo, 6},     {step_renew_carried, 6},
-        {step_outage, 1},    {step_watched, 1},   {step_late, 1},     {step_present, 1},
+        {step_allocate, 30},     {step_release, 12},  {step_renew, 6},    {step_heartbeat, 10},
+        {step_drain, 4},         {step_pod_seen, 14}, {step_pod_gone, 2}, {step_sync, 2},
+        {step_sweep, 3},         {step_rebalance, 3}, {step_scale, 3},    {step_tiers, 1},
+        {step_merchant, 2},      {step_time, 8},      {step_query, 4},    {step_pages, 1},
+        {step_move, 5},          {step_leave, 6},     {step_hold, 6},     {step_undo, 6},
+        {step_renew_carried, 6}, {step_outage, 1},    {step_watched, 1},  {step_late, 1},
+        {step_present, 1},
     };
     unsigned total = 0;
     unsigned chosen;
@@ -983,8 +1005,8 @@ static void replay_open(struct replay *replay)
     if (core_new(&core, &replay->core) || uv_loop_init(&replay->loop) ||
         redis_open(&replay->loop, &settings, &replay->store))
         REPLAY_FAIL(replay, "no memory");
-    core_on_ended(replay->core, ended_told, &replay->told[0]);
-    store_on_ended(replay->store, ended_told, &replay->told[1]);
+    core_on_ended(replay->core, lost_calls_told, &replay->told[0]);
+    store_on_ended(replay->store, lost_calls_told, &replay->told[1]);
     do {
         uv_run(&replay->loop, UV_RUN_ONCE);
         store_health(replay->store, &health);
@@ -1015,6 +1037,12 @@ static void report(const struct replay *replay)
 /* A run in which something never happened has compared less than it says. */
 static bool nothing_was_left_out(const struct replay *replay)
 {
+    for (enum command_type type = 0; type < COMMAND_TYPES; type++) {
+        if (!replay->was_sent[type]) {
+            fprintf(stderr, "replay-stores: no step has sent %s\n", command_name(type));
+            return false;
+        }
+    }
     return replay->outcomes[COMMAND_ALLOCATE][OUTCOME_OK] &&
            replay->outcomes[COMMAND_ALLOCATE][OUTCOME_NO_PODS] && replay->ended[CALL_END_EXPIRED] &&
            replay->ended[CALL_END_POD_GONE] && replay->ended[CALL_END_RESTARTED] &&
@@ -1026,17 +1054,19 @@ static bool nothing_was_left_out(const struct replay *replay)
            replay->outcomes[COMMAND_LEAVE][OUTCOME_OK] && replay->outcomes[COMMAND_LEAVE][OUTCOME_CONFLICT] &&
            replay->outages && replay->revived && replay->adopted && replay->over &&
            replay->outcomes[COMMAND_UNDO][OUTCOME_OK] && replay->outcomes[COMMAND_UNDO][OUTCOME_CONFLICT] &&
-           replay->late_sent && replay->absent && replay->kept && replay->outlived;
+           replay->late_sent && replay->absent && replay->kept && replay->outlived &&
+           replay->full_histories && replay->outcomes[COMMAND_TIERS_SET][OUTCOME_CONFLICT] &&
+           replay->outcomes[COMMAND_MERCHANT_SET][OUTCOME_CONFLICT];
 }
 
 int main(int argc, char **argv)
 {
     static struct replay replay;
-    const char *shim = NULL;
     uint64_t steps = 20000;
     bool is_complete;
     int rc;
 
+    replay.program = argv[0];
     replay.seed = (uint64_t)time(NULL);
     for (int i = 1; i < argc; i += 2) {
         if (i + 1 < argc && strcmp(argv[i], "--seed") == 0)
@@ -1044,21 +1074,21 @@ int main(int argc, char **argv)
         else if (i + 1 < argc && strcmp(argv[i], "--steps") == 0)
             steps = strtoull(argv[i + 1], NULL, 10);
         else if (i + 1 < argc && strcmp(argv[i], "--shim") == 0)
-            shim = argv[i + 1];
+            replay.shim = argv[i + 1];
         else if (strcmp(argv[i], "--verbose") == 0)
             replay.is_verbose = true, i--;
         else
             return fprintf(stderr, "usage: replay-stores --shim PATH [--seed N] [--steps N] [--verbose]\n"),
                    2;
     }
-    if (!shim)
+    if (!replay.shim)
         return fprintf(stderr, "replay-stores: --shim says where the clock shim is\n"), 2;
     printf("seed %" PRIu64 "\n", replay.seed);
     fflush(stdout);
     replay.random = replay.seed;
     replay.now_ms = UINT64_C(1770000000000);
     replay.swept_at_ms = replay.now_ms;
-    rc = redis_server_start(&replay.server, shim, replay.now_ms);
+    rc = redis_server_start(&replay.server, replay.shim, replay.now_ms);
     if (rc == -ENOENT)
         return printf("skipped: redis-server is not installed\n"), SKIPPED;
     if (rc)

@@ -11,8 +11,8 @@ import pathlib
 import signal
 import socket
 import subprocess
-import time
 
+import basics
 import first_router
 import httpx
 import kube
@@ -46,13 +46,7 @@ socket.create_connection = connect_without_delay
 
 def wait_until(condition, what):
     """Returns the first true value of condition(); fails if there is none for a long time."""
-    end = time.monotonic() + DEADLINE_S
-    while time.monotonic() < end:
-        value = condition()
-        if value:
-            return value
-        time.sleep(0.01)
-    pytest.fail(f"waited in vain: {what}")
+    return basics.wait_until(condition, what, DEADLINE_S)
 
 
 def clean_environment(env, data_dir):
@@ -170,6 +164,20 @@ class Router:
         answer = self.post("/api/v1/release", {"call_sid": call_sid})
         assert answer.status_code == 200, answer.text
         return answer.json()
+
+    def release_until_answered(self, call_sid):
+        """Releases as a client does: 503 is no answer yet. Returns the pod; None: an earlier try was carried out after all."""
+        tries = 0
+
+        def ask():
+            nonlocal tries
+            tries += 1
+            answer = self.post("/api/v1/release", {"call_sid": call_sid})
+            return answer if answer.status_code != 503 else None
+
+        answer = wait_until(ask, "the release is answered")
+        assert answer.status_code == 200 or (answer.status_code == 404 and tries > 1), answer.text
+        return answer.json().get("pod_name")
 
     def state(self):
         """Everything a client can see of the router's state, to compare before and after."""
@@ -433,3 +441,40 @@ def start_world(start_router, tmp_path):
     yield start
     for world in worlds:
         world.close()
+
+
+# Fixtures of more than one file. Their modules import this one, so they are imported when they are needed.
+
+
+@pytest.fixture
+def shifted_server():
+    from edges import ShiftedServer
+
+    server = ShiftedServer()
+    yield server
+    server.stop()
+
+
+@pytest.fixture
+def group(start_redis):
+    """A primary, two replicas and three sentinels."""
+    from test_redis_sentinel import Group
+
+    redis_servers.need()
+    return Group(start_redis)
+
+
+@pytest.fixture
+def make_server():
+    """The HTTP server by itself."""
+    from test_http_server import Server
+
+    servers = []
+
+    def make(**settings):
+        servers.append(Server(**settings))
+        return servers[-1]
+
+    yield make
+    for server in servers:
+        server.stop()

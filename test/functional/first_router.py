@@ -28,6 +28,16 @@ MERCHANTS = PREFIX + "merchant:config"
 METADATA = PREFIX + "pod:metadata"
 OLD_TIERS = ("gold", "standard", "overflow")  # it removes pods from these whatever is configured
 DEFAULT_MAX = 5
+# A tier outside the chain is a merchant's pool.
+NINE = {
+    "tiers": {
+        "gold": {"type": "exclusive", "target": 1},
+        "standard": {"type": "exclusive", "target": 1},
+        "basic": {"type": "shared", "target": 1, "max_concurrent": 3},
+        "9shines": {"type": "exclusive", "target": 2},
+    },
+    "default_chain": ["gold", "standard", "basic"],
+}
 
 PRODUCTION = {
     "tiers": {
@@ -75,6 +85,26 @@ return 0
 """
 
 AT_ONCE = pathlib.Path(__file__).with_name("first_router.lua").read_text(encoding="ascii")
+
+
+def keys_of_a_call(allocated_at, **more):
+    """The keys of the guide's example, "call-abc123" on the pod of gold; `more` is for the call's own record."""
+    return {
+        "voice:call:call-abc123": {
+            "pod_name": "voice-agent-0",
+            "source_pool": "pool:gold",
+            "merchant_id": "acme-corp",
+            "allocated_at": allocated_at,
+            **more,
+        },
+        "voice:lease:voice-agent-0": "call-abc123",
+        "voice:pod:voice-agent-0": {
+            "status": "allocated",
+            "allocated_call_sid": "call-abc123",
+            "allocated_at": allocated_at,
+            "source_pool": "pool:gold",
+        },
+    }
 
 
 class Refused(Exception):

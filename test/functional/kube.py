@@ -12,9 +12,7 @@ import contextlib
 import functools
 import itertools
 import json
-import os
 import pathlib
-import random
 import shutil
 import signal
 import socket
@@ -24,13 +22,14 @@ import threading
 import time
 from concurrent.futures import ThreadPoolExecutor
 
+import basics
 import httpx
 import pytest
+import yaml
 from kube_pods import container_statuses, pod_spec, pod_status, restarted, timestamp
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 PATIENCE_S = 90  # until a server that should take seconds is given up
-PORTS = range(20000, 32000)  # below those that the kernel gives to outgoing connections
 ADMIN_TOKEN = "admin-token"
 
 POD_READER = {"apiGroups": [""], "resources": ["pods"], "verbs": ["get", "list", "watch"]}
@@ -40,7 +39,20 @@ LEASE_HOLDER = {
     "resources": ["leases"],
     "verbs": ["get", "list", "watch", "create", "update", "patch"],
 }
-ROUTER_RULES = (POD_READER, POD_PATCHER, LEASE_HOLDER)
+
+
+def shipped_rules():
+    """Those of the Role that we ship: every test of a router runs with them, so they are enough."""
+    things = yaml.safe_load_all((ROOT / "deploy/kubernetes/base/rbac.yaml").read_text())
+    (role,) = [thing for thing in things if thing["kind"] == "Role"]
+    return tuple(role["rules"])
+
+
+ROUTER_RULES = shipped_rules()
+
+
+def wait_until(condition, what):
+    return basics.wait_until(condition, what, PATIENCE_S, pause=0.02)
 
 
 @functools.cache
@@ -57,27 +69,7 @@ def need(*names):
     found, reason = find_binaries()
     if all(name in found for name in names):
         return [found[name] for name in names]
-    if os.environ.get("CI") in ("true", "1"):
-        pytest.fail(reason)
-    pytest.skip(reason)
-
-
-def free_port():
-    while True:
-        port = random.choice(PORTS)
-        with socket.socket() as sock, contextlib.suppress(OSError):
-            sock.bind(("127.0.0.1", port))
-            return port
-
-
-def wait_until(condition, what):
-    end = time.monotonic() + PATIENCE_S
-    while time.monotonic() < end:
-        value = condition()
-        if value:
-            return value
-        time.sleep(0.02)
-    pytest.fail(f"waited in vain: {what}")
+    basics.skip(reason)
 
 
 def grow_old():
@@ -134,8 +126,8 @@ class ControlPlane:
         self.etcd = Program("etcd", self.directory)
         self.apiserver = Program("kube-apiserver", self.directory)
         self.controllers = None
-        self.port = free_port()
-        self.etcd_url = f"http://127.0.0.1:{free_port()}"
+        self.port = basics.free_port()
+        self.etcd_url = f"http://127.0.0.1:{basics.free_port()}"
         self.numbers = itertools.count()
         self.api = None
         try:
@@ -664,7 +656,7 @@ class Line:
 
     def __init__(self, plane):
         self.plane = plane
-        self.port = free_port()
+        self.port = basics.free_port()
         self.listener = None
         self.sockets = set()
         self.swallowed = set()

@@ -6,7 +6,6 @@ and a server that was killed comes back at the same place.
 
 import contextlib
 import os
-import random
 import shutil
 import signal
 import socket
@@ -14,11 +13,11 @@ import subprocess
 import tempfile
 import time
 
+import basics
 import pytest
 import redis
 
 PATIENCE_S = 30  # until a server that should take milliseconds is given up
-PORTS = range(20000, 32000)  # below those that the kernel gives to outgoing connections
 
 # What makes a test of several routers quick, and still leaves a router on a busy machine the time to speak up before
 # others take it for dead. Nothing depends on how quick.
@@ -45,28 +44,19 @@ def need(program="redis-server"):
     """Skips the test where the program is missing; on a machine of the CI that is a failure."""
     if shutil.which(program):
         return
-    reason = f"{program} is not installed (Debian: redis-server)"
-    if os.environ.get("CI") in ("true", "1"):
-        pytest.fail(reason)
-    pytest.skip(reason)
-
-
-def free_port():
-    while True:
-        port = random.choice(PORTS)
-        with socket.socket() as sock, contextlib.suppress(OSError):
-            sock.bind(("127.0.0.1", port))
-            return port
+    basics.skip(f"{program} is not installed (Debian: redis-server)")
 
 
 class RedisServer:
     """A redis-server, or a sentinel. Options are those of redis.conf, with underscores."""
 
-    def __init__(self, has_port=False, sentinel_conf=None, **options):
+    def __init__(self, has_port=False, sentinel_conf=None, tls=None, **options):
         need()
+        self.tls = tls  # a tls.Issued: the port speaks TLS alone, and so do replication and the cluster's bus
+        has_port = has_port or tls is not None
         self.directory = tempfile.mkdtemp(prefix="sr-redis-")
         self.has_port = has_port
-        self.port = free_port() if has_port else 0
+        self.port = basics.free_port() if has_port else 0
         self.sentinel_conf = sentinel_conf
         self.options = options
         self.process = None
@@ -79,7 +69,8 @@ class RedisServer:
 
     @property
     def url(self):
-        return f"redis://127.0.0.1:{self.port}" if self.has_port else f"unix://{self.socket_path}"
+        scheme = "rediss" if self.tls else "redis"
+        return f"{scheme}://127.0.0.1:{self.port}" if self.has_port else f"unix://{self.socket_path}"
 
     def command(self):
         args = ["redis-server"]
@@ -89,12 +80,20 @@ class RedisServer:
                 with open(path, "w", encoding="ascii") as file:
                     file.write(self.sentinel_conf)
             args += [path, "--sentinel"]
-        args += ["--port", str(self.port), "--bind", "127.0.0.1", "--dir", self.directory]
+        args += ["--port", str(0 if self.tls else self.port), "--bind", "127.0.0.1", "--dir", self.directory]
+        if self.tls:
+            files = {"cert": self.tls.cert, "key": self.tls.key, "ca-cert": self.tls.authority.cert}
+            args += [word for name, path in files.items() for word in (f"--tls-{name}-file", str(path))]
+            args += ["--tls-port", str(self.port), "--tls-replication", "yes"]
+            args += ["--tls-auth-clients", self.options.get("tls_auth_clients", "no")]
+            args += ["--tls-cluster", "yes"] if "cluster_enabled" in self.options else []
         if not self.has_port:
             args += ["--unixsocket", self.socket_path]
         if self.sentinel_conf is None:
             args += ["--save", ""]
         for name, value in self.options.items():
+            if name == "tls_auth_clients":
+                continue  # above
             args += ["--" + name.replace("_", "-"), *str(value).split()]
         return args
 
@@ -107,7 +106,7 @@ class RedisServer:
         while not self._answers():
             if self.process.poll() is not None:
                 if self.has_port and "Address already in use" in self.log():
-                    self.port = free_port()
+                    self.port = basics.free_port()
                     os.unlink(self.directory + "/log")
                     self._spawn()
                     continue
@@ -136,6 +135,9 @@ class RedisServer:
     def client(self, **kwargs):
         """redis-py, with texts instead of bytes."""
         kwargs = {"decode_responses": True, "socket_timeout": PATIENCE_S, **kwargs}
+        if self.tls:
+            kwargs = {"ssl_cert_reqs": "none", **kwargs}  # whom to trust is what the router is tested for
+            kwargs = {"ssl_certfile": str(self.tls.cert), "ssl_keyfile": str(self.tls.key), "ssl": True, **kwargs}
         if self.has_port:
             return redis.Redis(port=self.port, **kwargs)
         return redis.Redis(unix_socket_path=self.socket_path, **kwargs)

@@ -9,18 +9,20 @@ ROOT = pathlib.Path(__file__).resolve().parents[2]
 SRC = ROOT / "src"
 _BUILD_DIR = pathlib.Path(os.environ.get("BUILD_DIR", "build"))
 BINARY = (_BUILD_DIR if _BUILD_DIR.is_absolute() else ROOT / _BUILD_DIR) / "smart-router"
-CALL = re.compile(r"\bhttp_server_route\w*\((.*?)\)\s*;", re.DOTALL)
-LITERAL_CALL = re.compile(r'^\s*\w+,\s*"([A-Z]+)",\s*"(/[^"]*)",', re.DOTALL)
+CALL = re.compile(r"\bhttp_server_route\(")
+ROW = re.compile(r'\{"([A-Z]+)",\s*"(/[^"]*)",\s*\w+,')  # of a struct http_route
 METHODS = ("GET", "HEAD", "POST", "PUT", "DELETE", "PATCH", "OPTIONS", "TRACE", "PROPFIND")
 
 
 def calls_of_http_server_route():
-    """(file, arguments) of each call in the sources."""
-    found = []
-    for path in sorted(SRC.rglob("*.c")):
-        if path.parent.name != "http":
-            found += [(str(path.relative_to(SRC)), arguments) for arguments in CALL.findall(path.read_text())]
-    return found
+    """{file: how often it adds routes to a server}"""
+    files = {str(path.relative_to(SRC)): len(CALL.findall(path.read_text())) for path in SRC.rglob("*.c")}
+    return {name: count for name, count in files.items() if count and not name.startswith("http/")}
+
+
+def rows_of(name):
+    """{(method, pattern)}: the rows that stand in a source file as they are."""
+    return set(ROW.findall((SRC / name).read_text()))
 
 
 def table():
@@ -33,13 +35,8 @@ def table():
 
 
 def all_routes():
-    """{(method, pattern)}: the routing table of the API, and the calls with literals elsewhere."""
-    routes = set(table())
-    for _, arguments in calls_of_http_server_route():
-        match = LITERAL_CALL.match(arguments)
-        if match:
-            routes.add(match.groups())
-    return routes
+    """{(method, pattern)}: the routing table of the API, and the rows of the other modules."""
+    return set(table()).union(*(rows_of(name) for name in calls_of_http_server_route()))
 
 
 def fill(pattern, name="voice-agent-0"):

@@ -13,7 +13,6 @@ import json
 import os
 import pathlib
 import queue
-import random
 import shutil
 import signal
 import socket
@@ -23,13 +22,13 @@ import sys
 import threading
 import time
 
+import basics
 from tls import Certificate, TlsSocket
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 SHIPPED = ROOT / "deploy" / "nginx" / "smart-router.conf"
 HOST = "voice.example.com"  # the shipped configuration's
 PATIENCE_S = 60
-PORTS = range(20000, 32000)  # below those that the kernel gives to outgoing connections
 
 CONTINUATION, TEXT, BINARY, CLOSE, PING, PONG = 0, 1, 2, 8, 9, 10
 
@@ -303,15 +302,6 @@ class KillableAgent:
             self.kill()
 
 
-def free_port():
-    """A port that nobody has at any address."""
-    while True:
-        port = random.choice(PORTS)
-        with socket.socket() as sock, contextlib.suppress(OSError):
-            sock.bind(("0.0.0.0", port))
-            return port
-
-
 class Names:
     """Cluster DNS: answers A questions for the names it knows, all others do not exist."""
 
@@ -404,7 +394,7 @@ class Nginx:
     ):
         self.directory = pathlib.Path(directory)
         self.directory.mkdir(parents=True)
-        self.port = free_port()
+        self.port = basics.free_port("0.0.0.0")
         self.access_log = self.directory / "access.log"
         self.error_log = self.directory / "error.log"
         direct = "# default $stream_pod.voice-agent.default.svc.cluster.local:8000;"
@@ -494,7 +484,7 @@ class World:
     def start_agents(self, pods, make):
         """All at one port, as in a cluster. Somebody may take it at one of the addresses meanwhile."""
         for _ in range(10):
-            self.agent_port = free_port()
+            self.agent_port = basics.free_port("0.0.0.0")
             with contextlib.suppress(OSError):
                 for pod, address in pods.items():
                     self.agents[pod] = make(address, self.agent_port)

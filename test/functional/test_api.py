@@ -317,6 +317,7 @@ def test_a_pod_registers_heartbeats_and_leaves(start_router):
         "pod_name": "agent-1",
         "tier": "gold",
         "is_new": True,
+        "heartbeat_interval_seconds": 30,
     }
     pod = router.get("/api/v1/pod/agent-1").json()
     assert (pod["address"], pod["source"], pod["state"]) == ("10.0.0.7:8000", "api", "available")
@@ -376,14 +377,14 @@ def test_heartbeat_of_an_unknown_pod_is_404(router):
 
 
 def test_merchants_are_set_shown_and_removed(router):
-    text = '{ "tier" : "gold",  "note": "as stored" }'
+    text = '{ "tier" : "gold",  "priority": 3 }'
     put = router.request("PUT", "/api/v1/merchants/9shines", content=text)
-    assert put.json() == {"success": True, "merchant_id": "9shines"}
+    assert (put.json()["success"], put.json()["merchant_id"], put.json()["version"]) == (True, "9shines", 1)
     one = router.get("/api/v1/merchants/9shines")
     assert one.text == text
     assert one.headers["content-type"].startswith("application/json")
     assert router.get("/api/v1/merchants").json() == {
-        "merchants": {"9shines": {"tier": "gold", "note": "as stored"}},
+        "merchants": {"9shines": {"tier": "gold", "priority": 3}},
         "total": 1,
         "next_cursor": "",
     }
@@ -407,9 +408,9 @@ def test_merchants_come_in_pages_by_id(router):
 
 
 def test_a_merchant_s_page_ends_before_it_is_too_large(router):
-    filler = "x" * 8000
+    padded = '{"tier":"gold"' + " " * 8000 + "}"
     for i in range(150):
-        assert router.put(f"/api/v1/merchants/m{i:03}", {"note": filler}).status_code == 200
+        assert router.request("PUT", f"/api/v1/merchants/m{i:03}", content=padded).status_code == 200
     first = router.get("/api/v1/merchants").json()
     assert 100 < len(first["merchants"]) < 150
     rest = router.get("/api/v1/merchants", params={"cursor": first["next_cursor"]}).json()

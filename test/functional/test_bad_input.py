@@ -164,10 +164,10 @@ def test_a_name_that_can_be_no_pod_is_refused(unchanged, name):
     assert_error(unchanged.get(f"/api/v1/pod/{name}"), 400, rule, "bad_request")
 
 
-@pytest.mark.parametrize("ttl", [0, -1, 604801, 1.5, 1e300, "60", True, [], {}])
+@pytest.mark.parametrize("ttl", [-1, 604801, 1.5, 1e300, "60", True, [], {}])
 def test_a_bad_drain_time_is_refused(unchanged, ttl):
     answer = unchanged.post("/api/v1/drain", {"pod_name": "voice-agent-0", "ttl_seconds": ttl})
-    assert_error(answer, 400, "ttl_seconds must be a whole number from 1 to 604800", "bad_request")
+    assert_error(answer, 400, "ttl_seconds must be a whole number from 0 to 604800", "bad_request")
 
 
 def test_bad_renewals_are_refused(unchanged):
@@ -235,7 +235,7 @@ def test_bad_pages_are_refused(unchanged, what, query):
     assert_error(unchanged.get(f"/api/v1/{what}?{query}"), 400, error, "bad_request")
 
 
-BAD_MERCHANTS = [b"", b"x", b"[]", b'"gold"', b'{"tier":7}', b'{"pool":[]}', b'{"fallback":"gold"}',
+BAD_MERCHANTS = [b'{"teir":"gold"}', b'{"priority":10}', b'{"tier":"gold","tier":"gold"}', b"", b"x", b"[]", b'"gold"', b'{"tier":7}', b'{"pool":[]}', b'{"fallback":"gold"}',
                  b'{"fallback":[7]}', b'{"tier":"gold"', b'{"tier":"\xff"}', b'{"tier":"a b"}',
                  b'{"x":"' + b"x" * 8192 + b'"}', b'{"tier":"gold"}\0']  # fmt: skip
 
@@ -279,7 +279,7 @@ def test_a_bad_tier_configuration_is_refused_while_running(unchanged, text):
 
 def test_a_member_that_is_unknown_is_named(unchanged):
     answer = unchanged.put("/api/v1/tiers", {"gold": {"targt": 2}})
-    assert_error(answer, 400, 'tier "gold": "targt" is unknown', "bad_request")
+    assert_error(answer, 400, 'unknown member "targt" in tier "gold"; did you mean "target"?', "bad_request")
 
 
 @pytest.mark.parametrize("text", ["{}", " {\n} "])
@@ -288,7 +288,10 @@ def test_no_tiers_are_no_configuration_while_running(unchanged, text):
     assert_error(answer, 400, "no tiers are given", "bad_request")
 
 
-@pytest.mark.parametrize("text", BAD_TIERS.values(), ids=BAD_TIERS.keys())
+STOPPING = {name: text for name, text in BAD_TIERS.items() if "unknown member" not in name}
+
+
+@pytest.mark.parametrize("text", STOPPING.values(), ids=STOPPING.keys())
 def test_a_bad_tier_configuration_stops_the_start(run_router, tmp_path, text):
     done = run_router({"TIER_CONFIG": text})
     assert done.returncode == 2, done.output

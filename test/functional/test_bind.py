@@ -6,8 +6,8 @@ import pathlib
 import socket
 import subprocess
 
+import basics
 import pytest
-import redis_servers
 import tls
 from conftest import BINARY, DEADLINE_S, wait_until
 
@@ -50,7 +50,7 @@ def run_local(tmp_path):
         log = tmp_path / "log"
         clean = {name: os.environ[name] for name in ("PATH", "ASAN_OPTIONS", "UBSAN_OPTIONS") if name in os.environ}
         clean |= {"BUILD_DIR": str(BINARY.parent), "DATA_DIR": str(tmp_path / "data"), "LOG_FORMAT": "json", "METRICS_PORT": "0"}
-        clean |= {"HTTP_PORT": str(redis_servers.free_port()), **env}
+        clean |= {"HTTP_PORT": str(basics.free_port()), **env}
         with open(log, "wb") as file:
             started.append(subprocess.Popen([ROOT / "scripts/run-local"], env=clean, stdin=subprocess.DEVNULL, stdout=file, stderr=file))
 

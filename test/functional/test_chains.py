@@ -1,8 +1,12 @@
 """Which pools a call tries, and in which order: every row of the table of chains, on real pods."""
 
 import json
+import pathlib
+import re
 
 import pytest
+
+ROOT = pathlib.Path(__file__).resolve().parents[2]
 
 TIERS = {
     "tiers": {
@@ -68,6 +72,29 @@ def test_a_merchant_walks_its_chain(start_router, config, expected):
     assert tried == in_order
 
 
+def documented_chains():
+    """{configuration: its chain} by the table of docs/TIERS.md."""
+    section = (ROOT / "docs" / "TIERS.md").read_text().split("## The chain of a merchant")[1].split("\n## ")[0]
+    rows = re.findall(r"^\| (`\{.*?\}`|none,.*?) \| (.*?) \|$", section, re.M)
+    chains, before = {}, ""
+    for config, text in rows:
+        text = before if text.startswith("the same") else text
+        names = re.split(r"[;:] ", text)[0]
+        chains["null" if config.startswith("none") else config.strip("`")] = [] if names == "none" else names.split(", ")
+        before = text
+    return chains
+
+
+def test_the_chains_of_the_documentation_are_those_of_the_tests():
+    tested = {
+        json.dumps(config, separators=(",", ":")): list(dict.fromkeys(pool.removeprefix("pool:") for pool in expected))
+        for config, expected in CHAINS
+    }
+    documented = documented_chains()
+    assert len(documented) == 12
+    assert {config: tested.get(config) for config in documented} == documented
+
+
 def test_a_merchant_without_an_id_gets_the_default_chain(start_router):
     router = start_router({"TIER_CONFIG": json.dumps(TIERS), "STATIC_PODS": PODS})
     assert fill(router, "") == DEFAULT
@@ -129,11 +156,15 @@ def test_a_pod_may_ask_for_a_merchants_pool_in_either_spelling(start_router):
 
 def test_a_restart_compares_what_the_tiers_mean(start_router, tmp_path):
     """The stored text is another one than TIER_CONFIG; only other tiers are worth a warning."""
-    warning = "the stored tiers are in force, which differ from TIER_CONFIG; change them with PUT /api/v1/tiers"
+    begin = "TIER_CONFIG differs from the stored tiers, and the stored ones are in force; to apply TIER_CONFIG, send it"
     same = {"tiers": {"basic": {"target": 1}, "9shines": 2}, "default_chain": ["basic"]}
     for config, differs in (({"basic": 1, "merchant:9shines": 2}, False), (same, False), ({"basic": 2}, True)):
         router = start_router({"TIER_CONFIG": json.dumps(config)}, data_dir=tmp_path / "data")
-        assert bool(router.log_lines(warning)) == differs
+        warnings = [line for line in router.log_lines() if line["msg"].startswith(begin)]
+        assert bool(warnings) == differs
+        if differs:
+            assert warnings[0]["level"] == "warn" and warnings[0]["tier_config"]["tiers"]["basic"]["target"] == 2
+            assert warnings[0]["stored"]["tiers"]["basic"]["target"] == 1
         router.stop()
 
 
@@ -156,3 +187,45 @@ def test_shared_pods_get_the_least_loaded_first(start_router):
     router = start_router({"TIER_CONFIG": json.dumps(tiers), "STATIC_PODS": "a,b"})
     pods = [router.allocate(f"CA{i}")["pod_name"] for i in range(6)]
     assert [sorted(pods[i : i + 2]) for i in (0, 2, 4)] == [["a", "b"]] * 3
+
+
+def calls_of(router):
+    return {call["call_sid"]: (call["pod_name"], call["source_pool"]) for call in router.get("/api/v1/calls").json()["calls"]}
+
+
+LIVE = {
+    "a target": {"gold": 0, "basic": {"type": "shared", "target": 3, "max_concurrent": 2}},
+    "fewer calls per pod": {"gold": 1, "basic": {"type": "shared", "target": 1, "max_concurrent": 1}},
+    "shared becomes exclusive": {"gold": 1, "basic": 1},
+    "exclusive becomes shared": {"gold": {"type": "shared", "target": 1}, "basic": {"type": "shared", "max_concurrent": 2}},
+    "tiers are removed": {"other": 1},
+    "another chain": {"tiers": {"gold": {"reserved": True}, "basic": {"type": "shared"}}, "default_chain": ["basic", "gold"]},
+}
+
+
+@pytest.mark.parametrize("tiers", LIVE.values(), ids=LIVE)
+def test_no_change_of_the_tiers_ends_or_moves_a_live_call(start_router, tiers):
+    """docs/TIERS.md, What a change does to live calls."""
+    start = {"gold": 1, "basic": {"type": "shared", "target": 1, "max_concurrent": 2}}
+    router = start_router({"TIER_CONFIG": json.dumps(start), "STATIC_PODS": "a,b", "RECONCILE_INTERVAL": "200ms"})
+    assert fill(router, "") == ["pool:gold", "pool:basic", "pool:basic"]
+    before = calls_of(router)
+    assert router.put("/api/v1/tiers", tiers).status_code == 200
+    assert calls_of(router) == before
+    full = {"fewer calls per pod", "shared becomes exclusive", "tiers are removed", "a target"}
+    is_full = any(LIVE[name] is tiers for name in full)
+    answer = router.post("/api/v1/allocate", {"call_sid": "CA-new"})
+    assert answer.status_code == (503 if is_full else 200), answer.text
+    assert {sid: call for sid, call in calls_of(router).items() if sid != "CA-new"} == before
+    for sid in before:
+        router.release(sid)
+
+
+def test_a_change_of_a_merchant_moves_no_live_call(router):
+    router.allocate("CA1", merchant_id="m1")
+    before = calls_of(router)
+    assert router.put("/api/v1/merchants/m1", {"fallback": ["standard"]}).status_code == 200
+    assert calls_of(router) == before and router.allocate("CA1", merchant_id="m1")["was_existing"]
+    assert router.allocate("CA2", merchant_id="m1")["source_pool"] == "pool:standard"
+    assert router.delete("/api/v1/merchants/m1").status_code == 200
+    assert {**before, **calls_of(router)} == calls_of(router)

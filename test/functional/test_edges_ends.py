@@ -7,9 +7,9 @@ nothing.
 import time
 
 import pytest
+from basics import free_port
 from conftest import wait_until
 from edges import calls_of, pod_of, wait_free, wait_swept
-from redis_servers import free_port
 from streams import Agent, Stream
 from talkers import PATIENCE_S
 

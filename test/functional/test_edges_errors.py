@@ -99,7 +99,7 @@ def test_allocations_that_no_replica_has_hold_nothing_unless_they_are_asked_for_
         free = answer_of(routers[1], "/api/v1/status").json()["tiers"]["gold"]["available"]
         assert free == PODS - len(kept)
         for call_sid, pod in kept.items():
-            release = lambda sid=call_sid: routers[0].post("/api/v1/release", {"call_sid": sid})  # noqa: E731
+            release = lambda sid=call_sid: routers[0].post("/api/v1/release", {"call_sid": sid})
             answer = wait_until(lambda: (a := release()).status_code == 200 and a, "it is released")
             assert answer.json()["pod_name"] == pod
         wait_free(routers[0])

@@ -7,13 +7,12 @@ import redis
 from conftest import wait_until
 from edges import calls_of, carry, expect_carried, wait_free, wait_ready, wait_swept
 from talkers import setting
-from test_redis_sentinel import group  # noqa: F401
 
 STREAMS = int(setting("EDGE_STREAMS", 20))
 ENV = {"LEASE_TTL": "15m", "REDIS_TIMEOUT": "1s", "GATEWAY_RELEASE_GRACE": "1s", "LEADER_ELECTION_ENABLED": "true"}
 
 
-def promoted(group):  # noqa: F811
+def promoted(group):
     """A client of the new primary; None as long as there is none."""
     for client in group.clients:
         try:
@@ -24,22 +23,7 @@ def promoted(group):  # noqa: F811
     return None
 
 
-def release(router, call_sid):
-    """The pod, as a client releases a call: 503 is no answer yet. None: an earlier try of it was carried out after all."""
-    tries = 0
-
-    def ask():
-        nonlocal tries
-        tries += 1
-        answer = router.post("/api/v1/release", {"call_sid": call_sid})
-        return answer if answer.status_code != 503 else None
-
-    answer = wait_until(ask, "the release is answered")
-    assert answer.status_code == 200 or (answer.status_code == 404 and tries > 1), answer.text
-    return answer.json().get("pod_name")
-
-
-def test_no_stream_is_closed_because_a_failover_lost_its_call(group, start_on, start_talkers, tell):  # noqa: F811
+def test_no_stream_is_closed_because_a_failover_lost_its_call(group, start_on, start_talkers, tell):
     talkers = start_talkers(pods=STREAMS)
     routers = [start_on(group.primary, {**talkers.env, **ENV, **group.env}) for _ in range(2)]
     for client in group.clients:
@@ -65,7 +49,7 @@ def test_no_stream_is_closed_because_a_failover_lost_its_call(group, start_on, s
     expect_carried(talkers, routers[0], carried)
     # Each of them is a call as before: it can be released, and its stream's end ends it.
     for call_sid, (pod, stream) in list(carried.items())[::2]:
-        assert release(routers[1], call_sid) in (pod, None)
+        assert routers[1].release_until_answered(call_sid) in (pod, None)
         assert stream.closed.wait(30), "the stream outlives its call"
     left = {call_sid: pod for call_sid, (pod, stream) in carried.items() if stream.is_open}
     assert len(left) == STREAMS // 2 and calls_of(routers[0]) == left

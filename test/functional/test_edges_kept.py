@@ -8,7 +8,7 @@ import time
 
 import pytest
 from conftest import wait_until
-from edges import calls_of, shifted_server, wait_free, wait_ready, wait_swept  # noqa: F401
+from edges import calls_of, wait_free, wait_ready, wait_swept
 from redis_servers import QUIET
 
 LEASE_S = 30
@@ -86,7 +86,7 @@ AWAY = {"90 s": LEASE_S + 90, "two hours": 2 * 3600}
 
 
 @pytest.mark.parametrize("how", HOW)
-def test_a_call_whose_lease_ran_out_keeps_its_pod_if_nobody_has_it(shifted_server, start_on, how):  # noqa: F811
+def test_a_call_whose_lease_ran_out_keeps_its_pod_if_nobody_has_it(shifted_server, start_on, how):
     routers = [start_on(shifted_server, ENV) for _ in range(2)]
     keeper = Keeper(routers[0], how)
     for away_s in (LEASE_S + 20, LEASE_S + 90):
@@ -103,7 +103,7 @@ def test_a_call_whose_lease_ran_out_keeps_its_pod_if_nobody_has_it(shifted_serve
 
 @pytest.mark.parametrize("away", AWAY)
 @pytest.mark.parametrize("how", HOW)
-def test_a_call_whose_pod_another_one_has_by_now_is_told_so(shifted_server, start_on, how, away):  # noqa: F811
+def test_a_call_whose_pod_another_one_has_by_now_is_told_so(shifted_server, start_on, how, away):
     """Whether others get the pods before anybody has spoken is left open; that nobody shares one is not."""
     routers = [start_on(shifted_server, ENV) for _ in range(2)]
     keeper = Keeper(routers[0], how)

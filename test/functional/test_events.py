@@ -4,7 +4,6 @@ import functools
 import json
 import socket
 import threading
-import time
 
 import pytest
 import redis_servers

@@ -13,18 +13,9 @@ import pytest
 import redis
 import redis_servers
 from conftest import wait_until
-from first_router import Aside, FirstRouter, Refused, Stop
+from first_router import NINE, Aside, FirstRouter, Refused, Stop
 
 FIVE = [f"voice-agent-{i}" for i in range(5)]
-NINE = {
-    "tiers": {
-        "gold": {"type": "exclusive", "target": 1},
-        "standard": {"type": "exclusive", "target": 1},
-        "basic": {"type": "shared", "target": 1, "max_concurrent": 3},
-        "9shines": {"type": "exclusive", "target": 2},
-    },
-    "default_chain": ["gold", "standard", "basic"],
-}
 SPEEDS = [pytest.param({}, id="one-by-one"), pytest.param({"at_once": True}, id="at-once")]
 
 
@@ -81,22 +72,7 @@ def test_a_call_on_gold_and_its_release(start_first, redis_server, speed):
     assert (answer["pod_name"], answer["source_pool"], answer["was_existing"]) == ("voice-agent-0", "pool:gold", False)
     now = keys(redis_server)
     allocated_at = now["voice:call:call-abc123"]["allocated_at"]
-    expected = {
-        **idle,
-        "voice:call:call-abc123": {
-            "pod_name": "voice-agent-0",
-            "source_pool": "pool:gold",
-            "merchant_id": "acme-corp",
-            "allocated_at": allocated_at,
-        },
-        "voice:lease:voice-agent-0": "call-abc123",
-        "voice:pod:voice-agent-0": {
-            "status": "allocated",
-            "allocated_call_sid": "call-abc123",
-            "allocated_at": allocated_at,
-            "source_pool": "pool:gold",
-        },
-    }
+    expected = {**idle, **first_router.keys_of_a_call(allocated_at)}
     del expected["voice:pool:gold:available"]
     assert now == expected
     assert 3600 < first.redis.ttl("voice:call:call-abc123") <= 86400
@@ -118,7 +94,7 @@ def test_a_call_on_gold_and_its_release(start_first, redis_server, speed):
 def test_a_shared_pod(start_first, redis_server, speed):
     first = start_first(**speed)
     guide_pods(first, {"voice-agent-4": "basic"})
-    score = lambda: first.redis.zscore("voice:pool:basic:available", "voice-agent-4")  # noqa: E731
+    score = lambda: first.redis.zscore("voice:pool:basic:available", "voice-agent-4")
     for n in range(3):
         assert first.allocate(f"CA{n}")["source_pool"] == "pool:basic"
         assert (score(), first.redis.get("voice:lease:voice-agent-4")) == (n + 1, f"CA{n}")

@@ -22,7 +22,7 @@ def set_limit(router, size):
 def fill_until_refused(router):
     """Changes a merchant's configuration, which goes into the log as a whole, until that is refused."""
     connection = http.client.HTTPConnection("127.0.0.1", router.port, timeout=20)
-    text = json.dumps({"tier": "gold", "note": "x" * 8000})
+    text = '{"tier":"gold"' + " " * 8000 + "}"
     for _ in range(1000):
         connection.request("PUT", "/api/v1/merchants/filler", text)
         answer = connection.getresponse()

@@ -27,7 +27,9 @@ def refusals(router, reason):
 
 
 def log_of(router, msg, **fields):
-    """The lines of one event that have these fields."""
+    """The lines of one event that have these fields. Lines are written at the end of a turn of the loop, behind the answer:
+    another request is answered in a later turn."""
+    router.client.get("/health")
     return [line for line in router.log_lines(msg) if all(line.get(key) == value for key, value in fields.items())]
 
 
@@ -369,7 +371,7 @@ CLAIMS = (
     "X-Real-IP,Forwarded,X-Forwarded-Port,X-Forwarded-Server,X-Forwarded-Prefix,X-Forwarded-Client-Cert,True-Client-IP,CF-Connecting-IP,"
     "X-Client-IP,X-Cluster-Client-IP,X-Original-Forwarded-For,X-Original-URL,X-Envoy-External-Address,Fastly-Client-IP,X_Real_IP,x-forwarded_for"
 ).split(",")
-OURS = ["X-Call-Sid", "X-Merchant-Id", "X-Call-Resumed", "x_call_sid"]
+OURS = ["X-Call-Sid", "X-Merchant-Id", "X-Call-Resumed", "x_call_sid", "X_Merchant-Id"]
 
 
 @pytest.mark.parametrize("is_trusted", [True, False])
@@ -382,7 +384,28 @@ def test_a_stranger_cannot_tell_the_pod_who_the_client_is(start_world, is_truste
     head = world.agents[pod].heads[-1]
     assert head.get("x-custom") == "stays"
     assert head.get("x-forwarded-for") == ("203.0.113.9, 127.0.0.1" if is_trusted else "127.0.0.1")
-    for name in OURS:
+    assert (head.get("x-call-sid"), head.get("x-request-id") is None) == ("CA1", False)
+    for name in OURS[1:]:
         assert head.get(name) is None, name
     for name in CLAIMS:
         assert head.get(name) == ("10.0.0.1" if is_trusted and "_" not in name else None), name
+
+
+TRACE = "00-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7-01"
+
+
+@pytest.mark.parametrize("has_redis", [False, True], ids=["embedded", "redis"])
+def test_the_pod_learns_the_call_its_merchant_and_the_trace(start_world, redis_server, has_redis):
+    world = start_world(agents=1, env={"REDIS_URL": redis_server.url} if has_redis else None)
+    pod, path = world.place("CA1", merchant_id="shop:1")
+    told = [("traceparent", TRACE), ("tracestate", "a=1"), ("X-Request-Id", "r-1"), ("X-Merchant-Id", "other")]
+    with world.open(path, headers=told) as stream:
+        assert stream.echoes()
+    head = world.agents[pod].heads[-1]
+    names = ("x-call-sid", "x-merchant-id", "x-request-id", "traceparent", "tracestate")
+    assert [head.get(name) for name in names] == ["CA1", "shop:1", "r-1", TRACE, "a=1"]
+    with world.open(path, headers=[("traceparent", TRACE), ("traceparent", TRACE), ("tracestate", "a=1")]) as stream:
+        assert stream.echoes()
+    head = world.agents[pod].heads[-1]
+    assert head.get("traceparent") is None and head.get("tracestate") is None
+    assert len(head.get("x-request-id")) > 8 and head.get("x-request-id") != "r-1", "made"

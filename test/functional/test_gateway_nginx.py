@@ -278,7 +278,7 @@ def test_behind_a_balancer_only_operators_are_operators(start_world):
     """127.0.0.1 is the load balancer. It appends the address that it sees to what the client said."""
     nginx = {"is_any_path": False, "operators": ("198.51.100.0/28",), "more": BEHIND_A_BALANCER}
     world = start_world("nginx", agents=1, nginx=nginx)
-    ask_for = lambda said: status_of(world.port, request_of("GET", "/api/v1/status", *said, "Connection: close"))  # noqa: E731
+    ask_for = lambda said: status_of(world.port, request_of("GET", "/api/v1/status", *said, "Connection: close"))
     assert ask_for(["X-Forwarded-For: 198.51.100.3"]) == 200, "the operator"
     assert ask_for([]) == 403, "the balancer itself"
     assert ask_for(["X-Forwarded-For: 203.0.113.9"]) == 403, "a stranger"

@@ -179,7 +179,7 @@ def refusal_of(router, path, headers=None):
 def test_what_is_refused_says_why(start_router):
     async def run():
         async with call_through(start_router) as (router, _):
-            get = lambda path, **more: refusal_of(router, path, **more)  # noqa: E731
+            get = lambda path, **more: refusal_of(router, path, **more)
             assert get("/ws/pod/nobody/x").status_code == 404
             assert get("/ws/pod/agent-0/x").status_code == 409
             assert get("/ws/pod/agent-0/x", headers={}).status_code == 426
@@ -282,7 +282,7 @@ def test_a_call_whose_close_the_store_did_not_hear_of_and_that_comes_back_elsewh
             url = left.allocate("CA1")["ws_url"]
             unattended = left.get("/api/v1/call/CA1").json()["expires_at"]
             first = await connect(left, url)
-            expiry = lambda: left.get("/api/v1/call/CA1").json()["expires_at"]  # noqa: E731
+            expiry = lambda: left.get("/api/v1/call/CA1").json()["expires_at"]
             await in_thread(wait_until, lambda: expiry() != unattended, "the first router has renewed the lease")
             with redis_server.paused():
                 await first.close()
@@ -325,7 +325,7 @@ def test_the_lease_is_renewed_when_a_connection_opens_and_while_it_is_open(start
     async def run():
         async with call_through(start_router, LEASE_TTL="3s", CALL_MAX_DURATION="4h") as (router, _):
             url = router.allocate("CA1")["ws_url"]
-            expiry = lambda: router.get("/api/v1/call/CA1").json()["expires_at"]  # noqa: E731
+            expiry = lambda: router.get("/api/v1/call/CA1").json()["expires_at"]
             unattended = expiry()
             connection = await connect(router, url)
             await in_thread(wait_until, lambda: expiry() != unattended, "the lease is that of an open connection")

@@ -7,7 +7,7 @@ import signal
 import time
 
 import pytest
-from test_http_server import close_all, fill, has_room, is_refusal, make_server, request, wait_for  # noqa: F401
+from test_http_server import close_all, fill, has_room, is_refusal, request, wait_for
 
 PATIENCE_S = 1  # EVICT_PATIENCE_MS
 HASTE_S = 0.1  # EVICT_HASTE_MS

@@ -154,19 +154,6 @@ def server():
 
 
 @pytest.fixture
-def make_server():
-    servers = []
-
-    def make(**settings):
-        servers.append(Server(**settings))
-        return servers[-1]
-
-    yield make
-    for server in servers:
-        server.stop()
-
-
-@pytest.fixture
 def client(server):
     with server.connect() as client:
         yield client

@@ -129,7 +129,7 @@ def test_an_account_may_do_what_its_rules_say_and_nothing_else(namespace):
 
 
 def test_electors_take_turns(namespace, start_elector):
-    kubeconfig = namespace.create_account().kubeconfig()
+    kubeconfig = namespace.create_account(rules=[kube.LEASE_HOLDER]).kubeconfig()
 
     def start(identity):
         return start_elector(kubeconfig, namespace.name, "leader", identity, **QUICK_ELECTION)

@@ -235,7 +235,7 @@ def test_missing_rights_are_said_and_when_they_come_it_recovers(namespace, start
     account = namespace.create_account(rules=[])
     router = start_in(namespace, account=account)
     (said,) = wait_until(lambda: router.log_lines(FORBIDDEN), "it says what is missing")
-    assert (said["level"], said["verb"], said["resource"], said["namespace"]) == ("warn", "list", "pods", namespace.name)
+    assert (said["level"], said["verb"], said["resource"], said["namespace"]) == ("error", "list", "pods", namespace.name)
     assert account.name in said["answer"]
     assert router.get("/health").status_code == 200 and pods(router) == {}
 

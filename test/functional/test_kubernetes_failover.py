@@ -28,7 +28,7 @@ ENV = {
     "LEADER_ELECTION_DURATION": "3s",
     "LEADER_ELECTION_RENEW_DEADLINE": "2s",
     "LEADER_ELECTION_RETRY_PERIOD": "300ms",
-    "LEADER_ELECTION_LOCK_NAME": "router-lock",
+    "LEADER_ELECTION_LOCK_NAME": "smart-router-leader",
     "TIER_CONFIG": '{"tiers": {"gold": {"target": 64}}, "default_chain": ["gold"]}',
 }
 

@@ -20,7 +20,7 @@ from test_kubernetes import FORBIDDEN, ended, has_call, pod, release_all, take_a
 from test_redis_leader import syncs
 
 DOCUMENT = pathlib.Path(__file__).resolve().parents[2] / "docs/KUBERNETES.md"
-HEAD = ("what happens to the pod", "its call", "the pod is", "the next call")
+HEAD = ("event", "its call", "the pod is", "the next call gets")
 POD = "agent-0"
 PODS = ["agent-0", "agent-1", "agent-2"]
 TIERS = '{"tiers": {"gold": {"target": 8}}, "default_chain": ["gold"]}'
@@ -39,8 +39,8 @@ GONE = "ends, `pod_gone`"
 REPLACED = "ends, `pod_gone` or `pod_restarted`"
 REASONS = {RESTARTED: {"pod_restarted"}, GONE: {"pod_gone"}, REPLACED: {"pod_gone", "pod_restarted"}}
 NO_POD = "unknown"
-ELSEWHERE = "gets another pod"
-HERE = "may get this pod"
+ELSEWHERE = "another pod"
+HERE = "perhaps this pod"
 
 
 @dataclasses.dataclass
@@ -165,7 +165,7 @@ def agent_restarts(site):
 
 
 @row(
-    "the agent's container had restarted before the call came, which the router learns later",
+    "the agent's container restarted before the call came; seen late",
     GOES_ON,
     "busy",
     ELSEWHERE,
@@ -192,7 +192,7 @@ def force_deleted(site):
     site.namespace.end_pod(POD)
 
 
-@row("another pod takes its name (a StatefulSet's replacement)", REPLACED, "available", HERE)
+@row("a StatefulSet replaces it", REPLACED, "available", HERE)
 def recreated(site):
     kube.grow_old()
     site.namespace.replace_pod(POD)
@@ -203,7 +203,7 @@ def recreated_and_pending(site):
     site.namespace.replace_pod(POD, ready=None)
 
 
-@row("another pod takes its name and does not start, which the router learns later", GONE, NO_POD, ELSEWHERE)
+@row("another pod takes its name, does not start; seen late", GONE, NO_POD, ELSEWHERE)
 def had_been_recreated_and_is_pending(site):
     site.line.cut()
     site.wait_for_log("the pods cannot be followed")
@@ -211,7 +211,7 @@ def had_been_recreated_and_is_pending(site):
     site.line.mend()
 
 
-@row("another pod had taken its name before the call came, which the router learns later", GOES_ON, "busy", ELSEWHERE)
+@row("another pod took its name before the call came; seen late", GOES_ON, "busy", ELSEWHERE)
 def had_been_recreated(site):
     site.release()
     site.line.cut()
@@ -332,7 +332,7 @@ def test_what_the_table_says_of(row, site):
         expect(row, router, site.calls[router])
 
 
-UNREADABLE = Row("the API server shows it in a list in a form that cannot be read", GOES_ON, "busy", ELSEWHERE, None)
+UNREADABLE = Row("the API server lists it in a form that cannot be read", GOES_ON, "busy", ELSEWHERE, None)
 RESTORED = Row("the API server is restored from a backup that has the pod", GOES_ON, "busy", ELSEWHERE, None)
 
 

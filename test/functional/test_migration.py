@@ -224,7 +224,7 @@ def test_the_score_of_a_shared_pod_beside_its_leader(first, ours):
     first.redis.zadd("voice:pool:basic:available", {full: 3})
     for n in range(2):
         assert first.allocate(f"first-{n}", "basic")["pod_name"] == pod
-    score = lambda: first.redis.zscore("voice:pool:basic:available", pod)  # noqa: E731
+    score = lambda: first.redis.zscore("voice:pool:basic:available", pod)
     assert score() == 2
     assert ask(router, "ours-0", "basic").json()["pod_name"] == pod
     assert score() == 3
@@ -260,6 +260,23 @@ def test_a_drain_through_ours_beside_its_leader(first, ours, tier):
     first.cleanup_zombies()
     first.full_sync(PODS)
     assert first.allocate("first-0", merchant)["pod_name"] == pod
+
+
+def test_a_drain_without_an_end_holds_for_both(first, ours):
+    router = ours()
+    pod, other = sorted(first.home["gold"])
+    assert router.post("/api/v1/drain", {"pod_name": pod, "ttl_seconds": 0}).json()["draining_until"] is None
+    assert first.redis.ttl(f"voice:pod:draining:{pod}") == -1
+    assert first.cleanup_zombies() == []
+    assert first.allocate("first-0", OF_TIER["gold"])["pod_name"] == other
+    # Its own drain has an end, and ours shows it; a key that somebody wrote without one is a drain without an end.
+    first.drain(pod)
+    assert router.get(f"/api/v1/pod/{pod}").json()["draining_until"] is not None
+    first.redis.set(f"voice:pod:draining:{pod}", "true")
+    shown = router.get(f"/api/v1/pod/{pod}").json()
+    assert (shown["is_draining"], shown["draining_until"]) == (True, None)
+    first.redis.delete(f"voice:pod:draining:{pod}")
+    assert first.cleanup_zombies() == [pod]
 
 
 def test_a_drain_of_a_busy_pod_beside_its_leader(first, ours):
@@ -473,7 +490,7 @@ def test_a_merchant_pool_that_was_filled_by_hand(redis_server, start_on, start_f
         """HSET voice:merchant:config nine '{"pool":"9shines","fallback":["none"]}'""",
     ):
         redis_server.cli(*shlex.split(line))
-    shown = lambda: router.get(f"/api/v1/pod/{pod}").json()  # noqa: E731
+    shown = lambda: router.get(f"/api/v1/pod/{pod}").json()
     wait_until(lambda: shown()["tier"] == "merchant:9shines", "the sweep has seen it")
     wait_until(lambda: shown()["state"] == "available", "it can be used")
     assert ask(router, "CA1", "nine").json()["source_pool"] == "merchant:9shines"

@@ -135,7 +135,7 @@ class Campaign:
         assert router.stop() == 0
 
     def leader(self):
-        status = lambda router: router.get("/api/v1/status").json()  # noqa: E731
+        status = lambda router: router.get("/api/v1/status").json()
         return next((router for router in self.ours.values() if status(router).get("is_leader")), None)
 
     # Clients.

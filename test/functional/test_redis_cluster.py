@@ -6,6 +6,7 @@ death for a wipe, and the calls of which a replica is known to have heard are lo
 
 import time
 
+import basics
 import load
 import pytest
 import redis
@@ -57,7 +58,7 @@ class Cluster:
         return start_redis(
             has_port=True,
             cluster_enabled="yes",
-            cluster_port=redis_servers.free_port(),
+            cluster_port=basics.free_port(),
             cluster_node_timeout=1000,
             cluster_replica_validity_factor=0,
             repl_diskless_sync_delay=0,

@@ -59,7 +59,7 @@ class Site:
     def is_down(self):
         """No router has its store; each says so, and answers nevertheless: what was under way, and what comes now."""
         since = time.monotonic()
-        waiting = lambda: [sent for sent in list(self.history.under_way.values()) if sent < since]  # noqa: E731
+        waiting = lambda: [sent for sent in list(self.history.under_way.values()) if sent < since]
         wait_until(lambda: not waiting(), "what was under way is answered")
         for router in self.routers:
             wait_until(lambda r=router: r.get("/ready").status_code == 503, "it is not ready")
@@ -87,7 +87,7 @@ class Site:
         assert self.probes["/health"] == {200}
         assert [key for key in self.history.outcomes if "None" in key] == []  # every request was answered
         router = self.routers[0]
-        pods = lambda: router.get("/api/v1/pods?limit=1000").json()["pods"]  # noqa: E731
+        pods = lambda: router.get("/api/v1/pods?limit=1000").json()["pods"]
         wait_until(lambda: {pod["pod_name"]: pod["state"] for pod in pods()} == {p: "available" for p in PODS}, "all free")
         assert router.get("/api/v1/status").json()["active_calls"] == 0
 
@@ -288,7 +288,7 @@ def test_everything_is_forgotten_and_the_pods_know_their_calls(redis_server, sit
         # The calls of the load are not spoken of by any pod and may be lost. Those that are held must not be.
         site.history.may_have_ended(sent, time.monotonic() + 0.5)
         site.ready_everywhere()
-        status = lambda sid: router.get(f"/api/v1/call/{sid}").status_code  # noqa: E731
+        status = lambda sid: router.get(f"/api/v1/call/{sid}").status_code
         wait_until(lambda: all(status(sid) == 200 for sid in held), "all held calls are adopted again")
         site.works()
     for call_sid, pod in held.items():
@@ -367,10 +367,10 @@ def test_a_key_of_the_wrong_type(redis_server, start_on, key):
         wait_until(
             lambda sid=call_sid: router.post("/api/v1/release", {"call_sid": sid}).status_code in (200, 404), "released"
         )
-    states = lambda: [pod["state"] for pod in router.get("/api/v1/pods").json().get("pods", [])]  # noqa: E731
+    states = lambda: [pod["state"] for pod in router.get("/api/v1/pods").json().get("pods", [])]
     wait_until(lambda: states() == ["available"] * 3, f"all is well again: {states()}")
     wait_until(lambda: router.get("/api/v1/status").json()["active_calls"] == 0, "no call is left")
-    free = lambda: sum(tier["available"] for tier in router.get("/api/v1/status").json()["tiers"].values())  # noqa: E731
+    free = lambda: sum(tier["available"] for tier in router.get("/api/v1/status").json()["tiers"].values())
     wait_until(lambda: free() == 3, "all are in their pools")
     pods = {router.allocate(call_sid)["pod_name"] for call_sid in ("CB1", "CB2", "CB3")}
     assert len(pods) == 3
@@ -403,7 +403,7 @@ def test_a_record_of_a_pod_that_was_spoiled_by_hand(redis_server, start_on, text
     for path in ("/api/v1/status", "/api/v1/pods", "/api/v1/calls", "/api/v1/call/CA1", "/api/v1/call/CA2"):
         assert router.get(path).status_code == 200, path
     assert router.post("/api/v1/pod/agent-9/heartbeat", {"call_sids": []}).status_code == 404
-    names = lambda: [pod["pod_name"] for pod in router.get("/api/v1/pods").json()["pods"]]  # noqa: E731
+    names = lambda: [pod["pod_name"] for pod in router.get("/api/v1/pods").json()["pods"]]
     wait_until(lambda: names() == ["agent-0", "agent-1", "agent-2"], "the sync has written them")
     wait_until(lambda: client.hkeys("voice:pods").count("agent-9") == 0, "nobody speaks of the other one")
     assert {call_sid: router.allocate(call_sid)["pod_name"] for call_sid in pods} == pods

@@ -27,8 +27,9 @@ WORK = {
     "seen": ["90000", "0", "pod-9", "10.0.0.9:80", "uid-9", "", "static", "r", "0"],
     "gone": ["static", "gone", "pod-1"],
     "place": ["settle", "pod-1"],
-    "move": ["pod-1", "basic"],
-    "listen": ["90000"],
+    "move_pods": ["pod-1", "basic"],
+    "scale": ["pod-1", "d"],
+    "begin_sweep": ["90000"],
     "sweep_calls": [LATER, "50"],
     "sweep_pods": [LATER, "90000", "50", "0"],
     "tidy": ["0", "100"],
@@ -238,14 +239,14 @@ def test_what_a_leader_had_under_way_is_refused_when_another_one_leads(redis_ser
     try:
         new = start_on(redis_server, {"STATIC_PODS": "new-0,new-1", "RECONCILE_INTERVAL": "24h"})
         wait_until(lambda: leads(new), "another one leads")
-        names = lambda: {p["pod_name"] for p in new.get("/api/v1/pods").json()["pods"]}  # noqa: E731
+        names = lambda: {p["pod_name"] for p in new.get("/api/v1/pods").json()["pods"]}
         wait_until(lambda: names() == {"new-0", "new-1"}, "its pods are there")
         pod = new.allocate("CA1")["pod_name"]
         proxy.word = None
         proxy.may_go_on.set()
     finally:
         os.kill(old.proc.pid, signal.SIGCONT)
-    refused = lambda: [line for line in old.log_lines("redis reports an error") if "FENCED" in line["text"]]  # noqa: E731
+    refused = lambda: [line for line in old.log_lines("redis reports an error") if "FENCED" in line["text"]]
     wait_until(refused, "its work is refused, and it says so")
     wait_until(lambda: not leads(old), "it follows")
     assert names() == {"new-0", "new-1"}

@@ -135,7 +135,7 @@ def test_a_leader_that_slept_does_not_act_before_it_has_looked(redis_server, sta
             new.env["STATIC_PODS"] = ""
             new.wait_ready()
             wait_until(lambda router=new: leads(router), "the new one leads")
-            names = lambda router=new: {p["pod_name"] for p in router.get("/api/v1/pods").json()["pods"]}  # noqa: E731
+            names = lambda router=new: {p["pod_name"] for p in router.get("/api/v1/pods").json()["pods"]}
             wait_until(lambda: names() == {"new-0", "new-1"}, "its pods are there")
             pod = new.allocate("CA1")["pod_name"]
         finally:

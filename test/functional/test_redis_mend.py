@@ -131,7 +131,7 @@ def test_strangers_in_a_list_cost_a_bounded_number_of_commands(redis_server, sta
         client.sadd(GOLD, *junk)
     else:
         client.zadd(BASIC, dict.fromkeys(junk, 0))
-    refuse = lambda: router.post("/api/v1/allocate", {"call_sid": "CA1"}).status_code == 503  # noqa: E731
+    refuse = lambda: router.post("/api/v1/allocate", {"call_sid": "CA1"}).status_code == 503
     assert commands_of(client, refuse) < 1000
     left = client.scard(GOLD) if kind == "set" else client.zcard(BASIC)
     assert left == (5000 if leader == "other" else 4900)

@@ -121,7 +121,7 @@ def pods(router):
 def taken_over(router):
     """The first sync is over."""
     name = "smart_router_sync_duration_seconds_count "
-    lines = lambda: router.get("/metrics").text.splitlines()  # noqa: E731
+    lines = lambda: router.get("/metrics").text.splitlines()
     wait_until(lambda: any(line.startswith(name) and line != name + "0" for line in lines()), "a sync")
     return router
 
@@ -209,7 +209,7 @@ def test_no_busy_pod_is_given_to_another_call(first, take_over):
 
 def test_releases_work_and_scores_are_the_number_of_calls(first, take_over):
     router = taken_over(take_over())
-    score = lambda pod: first.client.zscore("voice:pool:basic:available", pod)  # noqa: E731
+    score = lambda pod: first.client.zscore("voice:pool:basic:available", pod)
     for left, call_sid in ((2, "CA-shared-3"), (1, "CA-shared-1"), (0, "CA-shared-2")):
         assert router.release(call_sid)["released_to_pool"] == "pool:basic"
         assert score("agent-5") == left
@@ -242,7 +242,7 @@ def test_a_lease_that_had_run_out_before(first, take_over):
     """Its record lives for a day; the pod was free for the first implementation and is free now."""
     first.client.delete("voice:lease:agent-0")
     router = taken_over(take_over())
-    in_its_pool = lambda: first.client.sismember("voice:pool:gold:available", "agent-0")  # noqa: E731
+    in_its_pool = lambda: first.client.sismember("voice:pool:gold:available", "agent-0")
     wait_until(in_its_pool, "nobody was about to take it")
     assert pods(router)["agent-0"]["state"] == "available"
     assert router.get("/api/v1/status").json()["active_calls"] == len(CALLS) - 1
@@ -287,7 +287,7 @@ def test_a_pod_in_its_pool_by_mistake_while_it_has_a_call(first, take_over):
     first.client.sadd("voice:pool:gold:available", "agent-0")
     first.client.zadd("voice:pool:basic:available", {"agent-5": -1, "agent-6": 17})
     router = taken_over(take_over())
-    scores = lambda: first.client.zrange("voice:pool:basic:available", 0, -1, withscores=True)  # noqa: E731
+    scores = lambda: first.client.zrange("voice:pool:basic:available", 0, -1, withscores=True)
     wait_until(lambda: scores() == [("agent-6", 1), ("agent-5", 3)], "the scores are right")
     assert sorted(fill(router).values()) == ["agent-1", "agent-3", "agent-4", "agent-6", "agent-6"]
     everyone_is_where_he_was(router)

@@ -18,7 +18,7 @@ def client(redis_server):
 
 def allocate(client, call_sid):
     life = str(int(HOUR) + 60000)
-    return call(client, "allocate", HOUR, life, life, "", len(CHAIN), *CHAIN, call_sid, "", "twilio", "1")[0]
+    return call(client, "release_and_allocate", 0, 1, HOUR, life, life, "", len(CHAIN), *CHAIN, call_sid, "", "twilio", "1", "")[0]
 
 
 def move(client, call_sid, from_pod, aside="60000"):

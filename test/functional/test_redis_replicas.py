@@ -105,7 +105,7 @@ def room(pool):
 
 def nothing_is_lost(router, client, names):
     """Every pod is in its pool, and nothing is left of any call."""
-    pods = lambda: router.get("/api/v1/pods?limit=1000").json()["pods"]  # noqa: E731
+    pods = lambda: router.get("/api/v1/pods?limit=1000").json()["pods"]
     wait_until(lambda: all(pod["state"] == "available" for pod in pods()), f"all are available: {pods()}")
     assert {pod["pod_name"] for pod in pods()} == set(names)
     keys = redis_servers.keyspace(client)

@@ -102,7 +102,7 @@ def test_merchant_config_with_a_slip_of_the_pen_counts_as_none(site, redis_serve
     router, _ = site()
     redis_server.client().hset("voice:merchant:config", "m", config)
     assert router.allocate("CA1", merchant_id="m")["source_pool"] == "pool:gold"
-    warnings = lambda: [line for line in router.log_lines() if line["level"] == "warn" and line.get("merchant") == "m"]  # noqa: E731
+    warnings = lambda: [line for line in router.log_lines() if line["level"] == "warn" and line.get("merchant") == "m"]
     wait_until(warnings, "it is said")
 
 
@@ -173,7 +173,7 @@ def test_force_reset_of_a_shared_pod_keeps_its_other_calls(site):
     router.allocate("stuck-call", merchant_id="m")
     cli(f"DEL voice:lease:{pod}")
     cli("DEL voice:call:stuck-call")
-    score = lambda: cli("ZRANGE voice:pool:basic:available 0 -1 WITHSCORES")  # noqa: E731
+    score = lambda: cli("ZRANGE voice:pool:basic:available 0 -1 WITHSCORES")
     wait_until(lambda: score() == [pod, "1"], "only the other call counts")
     assert router.allocate("CA1", merchant_id="m")["was_existing"]
     assert router.release("CA1")["pod_name"] == pod

@@ -9,19 +9,12 @@ import threading
 import time
 
 import pytest
+import test_silence
 from conftest import wait_until
 from test_redis_fence import call
-from test_silence import a_pod_with_a_call, is_alive, speaks
+from test_silence import TTL_S, a_pod_with_a_call, is_alive, speaks
 
-TTL_S = 2
-ENV = {
-    "POD_SOURCE": "api",
-    "STATIC_PODS": None,
-    "HEARTBEAT_TTL": f"{TTL_S}s",
-    "LEASE_TTL": f"{TTL_S}s",
-    "CLEANUP_INTERVAL": "50ms",
-    "REDIS_TIMEOUT": "500ms",
-}
+ENV = {**test_silence.ENV, "CLEANUP_INTERVAL": "50ms", "REDIS_TIMEOUT": "500ms"}
 
 
 class Speaker:
@@ -113,7 +106,7 @@ def test_a_sweep_that_lay_around_while_redis_was_stopped_does_nothing(redis_serv
     client = redis_server.client()
     call(client, "seen", "", "90000", "1", "box-1", "10.0.0.1:80", "uid-1", "", "api", "r", "0")
     client.zadd("voice:heartbeats", {"box-1": 1})
-    asked = int(call(client, "listen", "", ""))
+    asked = int(call(client, "begin_sweep", "", ""))
     for script, rest in (("sweep_calls", ["50"]), ("sweep_pods", ["2000", "50", "0"])):
         with pytest.raises(Exception, match="^LATE"):
             call(client, script, "", asked - 3001, *rest)

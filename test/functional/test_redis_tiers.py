@@ -10,6 +10,7 @@ import httpx
 import load
 import pytest
 from conftest import wait_until
+from first_router import NINE
 
 # As they are stored.
 FIRST = (
@@ -19,16 +20,6 @@ FIRST = (
 SECOND = {
     "tiers": {"vip": {"type": "exclusive", "target": 5}, "gold": {"type": "exclusive", "target": 0}},
     "default_chain": ["vip", "gold"],
-}
-# What the first implementation stores: a tier outside the chain is a merchant's pool.
-DEDICATED = {
-    "tiers": {
-        "gold": {"type": "exclusive", "target": 1},
-        "standard": {"type": "exclusive", "target": 1},
-        "basic": {"type": "shared", "target": 1, "max_concurrent": 3},
-        "9shines": {"type": "exclusive", "target": 2},
-    },
-    "default_chain": ["gold", "standard", "basic"],
 }
 SKIPPED = "default_chain of the stored tiers names tiers that are not configured"
 
@@ -70,7 +61,7 @@ def test_a_change_counts_at_once_where_it_was_made_and_soon_everywhere(redis_ser
 @pytest.mark.parametrize("kinds", [("exclusive", "shared"), ("shared", "exclusive")], ids=["to shared", "to exclusive"])
 def test_a_tier_that_changes_its_type_under_routers_that_have_not_heard_of_it(redis_server, start_on, kinds):
     """They go on with calls that are right, or say 503: none gets a pod that has one already."""
-    config = lambda kind: {"gold": {"type": kind, "target": 5, "max_concurrent": 2}}  # noqa: E731
+    config = lambda kind: {"gold": {"type": kind, "target": 5, "max_concurrent": 2}}
     env = {"TIER_CONFIG": json.dumps(config(kinds[0])), "TIER_REFRESH_INTERVAL": "24h", "RECONCILE_INTERVAL": "500ms"}
     first, second = start_on(redis_server, env), start_on(redis_server, env)
     before = {sid: first.allocate(sid)["pod_name"] for sid in ("CA1", "CA2")}
@@ -91,14 +82,14 @@ def test_a_tier_that_changes_its_type_under_routers_that_have_not_heard_of_it(re
         assert len(loads) == 5 and all(loads[pod] == 1 for pod in given.values())
     for sid, pod in {**before, **given}.items():
         assert second.release(sid)["pod_name"] == pod
-    free = lambda: second.get("/api/v1/status").json()["tiers"]["gold"]["available"]  # noqa: E731
+    free = lambda: second.get("/api/v1/status").json()["tiers"]["gold"]["available"]
     wait_until(lambda: free() == 5, "all are free")
 
 
 @pytest.mark.parametrize("kinds", [("exclusive", "shared"), ("shared", "exclusive")], ids=["to shared", "to exclusive"])
 def test_a_pool_that_a_router_filled_that_has_not_heard_of_its_new_type(redis_server, start_on, kinds):
     """All its pods were busy, so that there was no list that would have told it. It puts them into one of the new type."""
-    config = lambda kind: {  # noqa: E731
+    config = lambda kind: {
         "tiers": {"gold": {"type": kind, "target": 2, "max_concurrent": 1}, "standard": {"target": 1}},
         "default_chain": ["gold", "standard"],
     }
@@ -136,7 +127,7 @@ def refused_count(url):
 def test_a_tier_outside_the_chain_is_the_pool_of_a_merchant(redis_server, start_on):
     """As another program has stored it: it is not written anew, and its keys are those of the pool."""
     client = redis_server.client()
-    text = json.dumps(DEDICATED)
+    text = json.dumps(NINE)
     client.set("voice:tier:config", text)
     client.hset("voice:merchant:config", "nine", '{"pool":"9shines","fallback":["__nonexistent__"]}')
     router = start_on(redis_server, {"TIER_REFRESH_INTERVAL": "100ms", "STATIC_PODS": "a,b,c,d,e"})
@@ -155,11 +146,11 @@ def test_a_tier_outside_the_chain_is_the_pool_of_a_merchant(redis_server, start_
 
 def test_what_is_stored_has_plain_names(redis_server, start_on):
     """Seeded or changed here: another program finds the pool where it expects it."""
-    flat = {**DEDICATED["tiers"], "merchant:9shines": 2}
+    flat = {**NINE["tiers"], "merchant:9shines": 2}
     del flat["9shines"]
-    router = start_on(redis_server, {"TIER_CONFIG": json.dumps({"tiers": flat, "default_chain": DEDICATED["default_chain"]})})
+    router = start_on(redis_server, {"TIER_CONFIG": json.dumps({"tiers": flat, "default_chain": NINE["default_chain"]})})
     client = redis_server.client()
-    assert json.loads(client.get("voice:tier:config")) == DEDICATED
+    assert json.loads(client.get("voice:tier:config")) == NINE
     assert router.put("/api/v1/tiers", {"gold": 1, "merchant:acme": 3}).status_code == 200
     assert json.loads(client.get("voice:tier:config")) == {
         "tiers": {"gold": {"type": "exclusive", "target": 1}, "acme": {"type": "exclusive", "target": 3}},
@@ -171,12 +162,12 @@ def test_what_is_stored_has_plain_names(redis_server, start_on):
 def test_a_stored_chain_with_an_unknown_name_is_served_without_it(redis_server, start_on):
     """The router is ready, and the name is said once for each such text."""
     client = redis_server.client()
-    stored = {**DEDICATED, "default_chain": ["platinum", *DEDICATED["default_chain"], "none"], "comment": "by hand"}
+    stored = {**NINE, "default_chain": ["platinum", *NINE["default_chain"], "none"], "comment": "by hand"}
     stored["tiers"] = {**stored["tiers"], "basic": {"type": "shared", "target": 1, "max_concurrent": 0}}
     text = json.dumps(stored)
     client.set("voice:tier:config", text)
     router = start_on(redis_server, {"TIER_REFRESH_INTERVAL": "100ms"})
-    skipped = lambda: [l for l in router.log_lines() if l["msg"].startswith(SKIPPED)]  # noqa: E731, E741
+    skipped = lambda: [l for l in router.log_lines() if l["msg"].startswith(SKIPPED)]
     assert router.get("/ready").status_code == 200
     assert router.allocate("CA1")["source_pool"] == "pool:gold"
     assert router.get("/api/v1/status").json()["tiers"]["basic"]["max_concurrent"] == 5
@@ -224,7 +215,7 @@ def test_tiers_that_were_spoiled_by_hand(redis_server, start_on, text):
     router = start_on(redis_server, env)
     client = redis_server.client()
     client.set("voice:tier:config", text)
-    spoiled = lambda: [l for l in router.log_lines() if "tier configuration is not valid" in l["msg"]]  # noqa: E731, E741
+    spoiled = lambda: [l for l in router.log_lines() if "tier configuration is not valid" in l["msg"]]
     wait_until(spoiled, "it is said")
     time.sleep(0.5)
     assert len(spoiled()) == 1
@@ -305,7 +296,7 @@ def test_a_tier_that_changes_its_type_again_and_again_under_load_costs_no_call(r
         "RECONCILE_INTERVAL": "2s",
     }
     routers = [start_on(redis_server, env) for _ in range(3)]
-    free = lambda: sum(t["available"] for t in routers[0].get("/api/v1/status").json()["tiers"].values())  # noqa: E731
+    free = lambda: sum(t["available"] for t in routers[0].get("/api/v1/status").json()["tiers"].values())
     wait_until(lambda: free() == len(pods), "the pods are there")
     history = load.History()
     work = load.Load(history)
@@ -374,8 +365,8 @@ def test_a_router_that_has_not_heard_of_a_type_writes_nothing_of_the_old_one(red
 def test_the_version_of_the_tiers_follows_what_is_stored(redis_server, start_on):
     router = start_on(redis_server, {"TIER_CONFIG": FIRST, "TIER_REFRESH_INTERVAL": "100ms"})
     client = redis_server.client()
-    versions = lambda: sorted(client.keys("voice:tier:version*"))  # noqa: E731
-    wanted = lambda text: ["voice:tier:version", "voice:tier:version:" + hashlib.sha1(text.encode()).hexdigest()]  # noqa: E731
+    versions = lambda: sorted(client.keys("voice:tier:version*"))
+    wanted = lambda text: ["voice:tier:version", "voice:tier:version:" + hashlib.sha1(text.encode()).hexdigest()]
     assert versions() == wanted(FIRST)
     assert router.put("/api/v1/tiers", SECOND).status_code == 200
     assert versions() == wanted(client.get("voice:tier:config"))

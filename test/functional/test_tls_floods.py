@@ -308,7 +308,8 @@ def test_a_hello_in_pieces_gets_four_of_them_in_a_turn(router, certificate):
         conn.flush()
         assert ask(conn).startswith(b"HTTP/1.1 200 ")
     assert waits(router, "hello") >= len(pieces) // 4
-    assert waits(router, "answered") == 1
+    # The client's last message gets in line, too, unless it comes while the handshake still has its turn.
+    assert waits(router, "answered") <= 1
 
 
 def test_who_owes_data_waits_in_a_line_of_its_own(router):

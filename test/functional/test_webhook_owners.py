@@ -153,7 +153,7 @@ def test_capitals_make_no_other_provider(router):
 
 
 def test_one_provider_does_not_make_the_router_forget_the_calls_of_another(start_router):
-    """Whose calls are over is remembered for each provider apart: see OVER_MAX in src/api/over.h."""
+    """Whose calls are over is remembered for each provider apart: see FINISHED_CALLS_MAX in src/api/finished_calls.h."""
     router = start_router({**TOKENS, "PUBLIC_BASE_URL": BASE})
     assert ask(router, "twilio", "CA1", signed=True).status_code == 200
     end(router, "twilio", "CA1", signed=True)

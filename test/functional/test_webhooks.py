@@ -148,7 +148,7 @@ def test_with_the_store_away_a_callback_is_taken_and_a_call_gets_the_fallback(st
     redis_server.stop()
     wait_until(lambda: router.get("/ready").status_code == 503, "the router has noticed")
     assert_accepted(provider, post(router, provider, {**OVER[provider][0], SID_FIELD[provider]: "CA1"}))
-    message = "call not released: the store cannot answer"
+    message = "call not released: the store cannot answer; its lease ends it"
     (line,) = wait_until(lambda: router.log_lines(message), "it is in the log, which may come after the answer")
     assert (line["call_sid"], line["reason"], line["level"]) == ("CA1", "status callback", "warn")
     assert metric(router, "smart_router_releases_total", pool="none", status="storage_error") == 1

@@ -24,8 +24,11 @@ commonName = supplied
 distinguished_name = name
 [name]
 [server]
-subjectAltName = DNS:localhost,DNS:voice.example.com,IP:127.0.0.1
+subjectAltName = {names}
+[authority]
+basicConstraints = critical,CA:true
 """
+NAMES = "DNS:localhost,DNS:voice.example.com,IP:127.0.0.1"
 
 
 def openssl(*args, **kwargs):
@@ -41,7 +44,7 @@ class Certificate:
         self.cert = self.directory / "cert.pem"
         self.key = self.directory / "key.pem"
         config = self.directory / "openssl.cnf"
-        config.write_text(CA_CONFIG.format(directory=self.directory))
+        config.write_text(CA_CONFIG.format(directory=self.directory, names=NAMES))
         (self.directory / "index.txt").write_text("")
         kinds = {"ec": ["-newkey", "ec", "-pkeyopt", "ec_paramgen_curve:prime256v1"], "rsa": ["-newkey", "rsa:2048"]}
         request = self.directory / "request.pem"
@@ -69,6 +72,42 @@ class Certificate:
         # Whether the other side has said that this is the end makes a difference here.
         context.options &= ~getattr(ssl, "OP_IGNORE_UNEXPECTED_EOF", 0)
         return context
+
+
+class Issued:
+    """A certificate that an authority has signed, and its key."""
+
+    def __init__(self, authority, cert, key):
+        self.authority, self.cert, self.key = authority, cert, key
+
+
+class Authority:
+    """Signs the certificates of others. `cert` is its own, which they are checked with."""
+
+    def __init__(self, directory):
+        self.directory = pathlib.Path(directory)
+        self.directory.mkdir(parents=True, exist_ok=True)
+        (self.directory / "index.txt").write_text("")
+        self.cert, self.key = self.directory / "ca.pem", self.directory / "ca-key.pem"
+        self._sign("ca", "NONE:x", "authority", ["-selfsign"])
+
+    def _sign(self, name, names, section, extra=(), start=None, end=None):
+        config, request = self.directory / f"{name}.cnf", self.directory / f"{name}-request.pem"
+        cert, key = self.directory / f"{name}.pem", self.directory / f"{name}-key.pem"
+        config.write_text(CA_CONFIG.format(directory=self.directory, names=names))
+        curve = ["-newkey", "ec", "-pkeyopt", "ec_paramgen_curve:prime256v1"]
+        openssl("req", "-config", config, "-new", "-nodes", *curve, "-keyout", key, "-out", request, "-subj", f"/CN={name}")
+        dates = ["-startdate", start or "20200101000000Z", "-enddate", end or "20990101000000Z"]
+        signer = ["-keyfile", self.key] + (["-cert", self.cert] if not extra else [])
+        openssl(
+            *("ca", "-config", config, "-batch", *extra, *signer, "-in", request, "-out", cert, "-notext"),
+            *("-extensions", section, *dates),
+        )
+        key.chmod(0o600)
+        return Issued(self, cert, key)
+
+    def issue(self, name, names="DNS:localhost,IP:127.0.0.1", **dates):
+        return self._sign(name, names, "server", **dates)
 
 
 class TlsSocket:

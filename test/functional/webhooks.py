@@ -11,7 +11,7 @@ import socket
 import subprocess
 import urllib.parse
 
-import pytest
+import basics
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 PATIENCE_S = 60
@@ -32,9 +32,7 @@ def need_judges():
     found, reason = find_judges()
     if found:
         return found
-    if os.environ.get("CI") in ("true", "1"):
-        pytest.fail(reason)
-    pytest.skip(reason)
+    return basics.skip(reason)
 
 
 class Judge:

@@ -1,4 +1,7 @@
+/* client.c - the client of client.h: a socket pair, whose other end the server accepts. */
 #include "client.h"
+
+#include "base/log.h"
 
 #include <stdlib.h>
 #include <sys/socket.h>
@@ -54,6 +57,23 @@ static size_t client_piece(unsigned *random, size_t left, unsigned pieces)
     *random = *random * 1103515245 + 12345;
     len = 1 + (*random >> 16) % ((*random >> 8) % 3 ? 7 : 499);
     return len < left ? len : left;
+}
+
+void client_server_init(uv_loop_t *loop, struct http_server **ret_server)
+{
+    static const struct http_settings settings = {
+        .read_timeout_ms = 3600000,
+        .write_timeout_ms = 3600000,
+        .idle_timeout_ms = 3600000,
+        .max_connections = 10,
+    };
+    int rc;
+
+    log_set_fd(-1);
+    rc = uv_loop_init(loop);
+    assert(rc == 0);
+    rc = http_server_new(loop, &settings, ret_server);
+    assert(rc == 0);
 }
 
 void client_talk(const struct client *client, struct slice data, unsigned cut, struct strbuf *answer)

@@ -25,6 +25,9 @@ struct client {
     void *arg;
 };
 
+/* The loop, and a server on it whose timeouts never end; the log is written, and thrown away. */
+void client_server_init(uv_loop_t *loop, struct http_server **ret_server);
+
 /*
  * One connection from its start to its end. `cut` CLIENT_WHOLE: everything is sent at once; CLIENT_BYTES:
  * byte by byte; else in pieces whose lengths it decides. What the server sends is appended to `answer`.

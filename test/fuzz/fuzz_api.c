@@ -135,12 +135,6 @@ static void make_ticket(void *arg UNUSED, const char *call_sid, const char *pod,
 
 static void world_init(void)
 {
-    static const struct http_settings http_settings = {
-        .read_timeout_ms = 3600000,
-        .write_timeout_ms = 3600000,
-        .idle_timeout_ms = 3600000,
-        .max_connections = 10,
-    };
     static const struct api_settings settings = {
         .base_url = "wss://voice.example",
         .ws_url_template =
@@ -154,12 +148,9 @@ static void world_init(void)
     char error[256] = "";
     int rc;
 
-    /* Every kind of input makes lines; they are written, and thrown away. */
-    log_set_fd(-1);
     log_configure(LOG_DEBUG, LOG_JSON);
     assert(api_check_template(settings.ws_url_template, error, sizeof(error)));
-    rc = uv_loop_init(&world.loop);
-    assert(rc == 0);
+    client_server_init(&world.loop, &world.server);
     world.memory.store.ops = &memory_ops;
     list_init(&world.memory.pending);
     uv_timer_init(&world.loop, &world.memory.timer);
@@ -167,8 +158,6 @@ static void world_init(void)
     rc = store_start_events(&world.memory.store, &world.loop, "router-0");
     assert(rc == 0);
     rc = metrics_new(&world.metrics);
-    assert(rc == 0);
-    rc = http_server_new(&world.loop, &http_settings, &world.server);
     assert(rc == 0);
     rc = api_new(&settings, &world.memory.store, world.metrics, &world.api);
     assert(rc == 0);

@@ -53,6 +53,7 @@ static void check_same(const struct tier_config *a, const struct tier_config *b)
         assert(strcmp(x->name, y->name) == 0 && x->target == y->target);
         assert(x->is_shared == y->is_shared && x->is_reserved == y->is_reserved);
         assert(x->max_concurrent == y->max_concurrent && x->is_merchant == y->is_merchant);
+        assert(x->buffer == y->buffer && x->min_pods == y->min_pods && x->max_pods == y->max_pods);
         assert(a->fill_order[i] == b->fill_order[i]);
     }
     for (size_t i = 0; i < a->chain_len; i++)
@@ -172,6 +173,16 @@ static bool read_merchant(struct arena *arena, struct slice text, struct merchan
     return true;
 }
 
+/* Whatever a request may set is read as the same when it is stored. */
+static void check_strict(struct arena *arena, struct slice text, bool is_read)
+{
+    struct merchant_config config;
+    char error[256] = "";
+    int rc = merchant_config_check(arena, text.data, text.len, &config, error, sizeof(error));
+
+    assert(rc == 0 ? is_read : rc == -EINVAL && error[0]);
+}
+
 static void check_chain(const struct tier_config *tiers, const struct merchant_config *merchant)
 {
     struct chain chain;
@@ -204,6 +215,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
     read_tiers(tiers_text, tiers);
     arena_init(&arena, ARENA_MAX);
     has_merchant = read_merchant(&arena, merchant_text, &merchant);
+    check_strict(&arena, merchant_text, has_merchant);
     if (tiers)
         check_chain(tiers, NULL);
     if (tiers && has_merchant)

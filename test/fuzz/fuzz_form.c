@@ -76,6 +76,7 @@ static void handle_nothing(struct http_request *request UNUSED, void *arg UNUSED
 /* As a value and as a part of a path. */
 static void check_bytes(struct arena *arena, struct slice bytes)
 {
+    static const struct http_route route = {"GET", "/p/{x}", handle_nothing};
     struct router_match match;
     struct router router;
     struct strbuf buf;
@@ -90,7 +91,7 @@ static void check_bytes(struct arena *arena, struct slice bytes)
         assert(buf.data[i] > ' ' && buf.data[i] < 127 && !strchr("&=+/?#\"<>", buf.data[i]));
 
     router_init(&router);
-    rc = router_add(&router, "GET", "/p/{x}", handle_nothing, NULL);
+    rc = router_add(&router, &route, NULL);
     assert(rc == 0);
     rc = router_find(&router, ROUTER_GET, strbuf_slice(&buf), arena, &match);
     if (bytes.len == 0) {

@@ -4,7 +4,7 @@
  * 'A' and bytes: what a pod answers. It is understood the same however it is cut, and whatever is passed on
  * to the client is a header like any other, that holds no other one. 'R' and bytes: what a client asks,
  * through the real server. What the pod is asked then is one request without a body, whatever the client
- * sent, and in which nobody but us says who the client is.
+ * sent, and in which nobody but us says who the client is and which call it is.
  */
 #include <stdlib.h>
 
@@ -13,7 +13,7 @@
 #include "client.h"
 #include "fuzz.h"
 #include "gateway/head.h"
-#include "http/origin.h"
+#include "http/proxy_headers.h"
 
 static struct {
     uv_loop_t loop;
@@ -111,12 +111,14 @@ static void check_answer(struct slice data)
     }
 }
 
+static const struct head_call call = {.call_sid = "CA1", .merchant_id = "shop"};
+
 /* Is it one request, to the last byte? */
 static void check_request(struct slice text)
 {
     const char *end = memmem(text.data, text.len, "\r\n\r\n", 4);
     struct slice name, value;
-    unsigned hosts = 0, upgrades = 0, claims = 0;
+    unsigned hosts = 0, upgrades = 0, claims = 0, calls = 0, merchants = 0, ids = 0, traces = 0;
     size_t at = 0;
 
     assert(end && end + 4 == text.data + text.len);
@@ -126,14 +128,20 @@ static void check_request(struct slice text)
     while (next_header(text, &at, &name, &value)) {
         assert(is_token(name));
         /* The client is no proxy, and no router: the only word on these is ours. */
-        assert(!header_is(name, "x-call-sid") && !header_is(name, "x-merchant-id") &&
-               !header_is(name, "x-real-ip"));
+        assert(!header_is(name, "x-real-ip") && !header_is(name, "x-call-resumed"));
+        assert(!header_is(name, "x-call-sid") || slice_equals(value, " CA1"));
+        assert(!header_is(name, "x-merchant-id") || slice_equals(value, " shop"));
+        calls += header_is(name, "x-call-sid");
+        merchants += header_is(name, "x-merchant-id");
+        ids += slice_is_word(name, "x-request-id");
+        traces += slice_is_word(name, "traceparent");
         claims += header_names_client(name);
         hosts += slice_is_word(name, "host");
         upgrades += slice_is_word(name, "upgrade");
         assert(!slice_is_word(name, "content-length") && !slice_is_word(name, "transfer-encoding"));
     }
     assert(hosts == 1 && upgrades == 1 && (claims == 2 || claims == 3));
+    assert(calls == 1 && merchants == 1 && ids == 1 && traces <= 1);
 }
 
 static void handle(struct http_request *request, void *arg UNUSED)
@@ -141,7 +149,7 @@ static void handle(struct http_request *request, void *arg UNUSED)
     struct strbuf buf;
 
     strbuf_init(&buf, http_request_arena(request), HEAD_REQUEST_MAX);
-    head_write_request(NULL, request, SLICE("/agent"), &buf);
+    head_write_request(NULL, request, SLICE("/agent"), &call, &buf);
     if (!strbuf_failed(&buf))
         check_request(strbuf_slice(&buf));
     http_respond(request, 200, "text/plain", SLICE("seen"));
@@ -149,21 +157,11 @@ static void handle(struct http_request *request, void *arg UNUSED)
 
 static void world_init(void)
 {
-    static const struct http_settings settings = {
-        .read_timeout_ms = 3600000,
-        .write_timeout_ms = 3600000,
-        .idle_timeout_ms = 3600000,
-        .max_connections = 10,
-    };
+    static const struct http_route route = {"GET", "/{rest...}", handle};
     int rc;
 
-    /* Every kind of input makes lines; they are written, and thrown away. */
-    log_set_fd(-1);
-    rc = uv_loop_init(&world.loop);
-    assert(rc == 0);
-    rc = http_server_new(&world.loop, &settings, &world.server);
-    assert(rc == 0);
-    rc = http_server_route(world.server, "GET", "/{rest...}", handle, NULL);
+    client_server_init(&world.loop, &world.server);
+    rc = http_server_route(world.server, &route, NULL);
     assert(rc == 0);
 }
 

@@ -8,7 +8,7 @@
  */
 #include <stdlib.h>
 
-#include "base/json.h"
+#include "../support/put_slice.h"
 #include "base/log.h"
 #include "client.h"
 #include "fuzz.h"
@@ -25,15 +25,6 @@ static struct {
     unsigned busy; /* what the handlers have not finished */
     unsigned done;
 } world;
-
-static void put_slice(struct json_writer *json, const char *key, struct slice value)
-{
-    json_key(json, key);
-    if (value.data)
-        json_slice(json, value);
-    else
-        json_null(json);
-}
 
 static void put_headers(struct json_writer *json, struct http_request *request)
 {
@@ -74,7 +65,7 @@ static struct slice describe(struct http_request *request)
     put_slice(&json, "host", http_request_header(request, "host"));
     put_slice(&json, "body", http_request_body(request));
     put_headers(&json, request);
-    json_put_string(&json, "route", http_request_route(request));
+    json_put_string(&json, "route", http_request_route(request)->pattern);
     json_put_string(&json, "id", http_request_param(request, "id"));
     json_put_string(&json, "rest", http_request_param(request, "rest"));
     json_put_string(&json, "none", http_request_param(request, "none"));
@@ -223,7 +214,7 @@ static void handle_upgrade(struct http_request *request, void *arg UNUSED)
     uv_read_start((uv_stream_t *)tcp, upgraded_alloc, upgraded_read);
 }
 
-static void on_done(struct http_request *request, void *arg UNUSED)
+static void on_done(struct http_request *request, const struct http_route *route UNUSED, void *arg UNUSED)
 {
     int status = http_request_status(request);
 
@@ -239,17 +230,7 @@ static bool is_busy(void *arg UNUSED)
 
 static void world_init(void)
 {
-    static const struct http_settings settings = {
-        .read_timeout_ms = 3600000,
-        .write_timeout_ms = 3600000,
-        .idle_timeout_ms = 3600000,
-        .max_connections = 10,
-    };
-    const struct {
-        const char *method;
-        const char *pattern;
-        http_handler_fn handler;
-    } routes[] = {
+    static const struct http_route routes[] = {
         {"GET", "/", handle_echo},           {"GET", "/echo", handle_echo},
         {"POST", "/echo", handle_echo},      {"PUT", "/echo", handle_echo},
         {"POST", "/fail", handle_fail},      {"DELETE", "/items/{id}", handle_echo},
@@ -259,17 +240,12 @@ static void world_init(void)
     };
     int rc;
 
-    /* Every kind of input makes lines; they are written, and thrown away. */
-    log_set_fd(-1);
-    rc = uv_loop_init(&world.loop);
-    assert(rc == 0);
-    rc = http_server_new(&world.loop, &settings, &world.server);
-    assert(rc == 0);
+    client_server_init(&world.loop, &world.server);
     for (size_t i = 0; i < ARRAY_LEN(routes); i++) {
-        rc = http_server_route(world.server, routes[i].method, routes[i].pattern, routes[i].handler, NULL);
+        rc = http_server_route(world.server, &routes[i], NULL);
         assert(rc == 0);
     }
-    http_server_on_done(world.server, on_done, NULL);
+    http_server_hooks(world.server, &(struct http_hooks){.done = on_done});
 }
 
 static void digest(uint64_t *sum, struct slice text)

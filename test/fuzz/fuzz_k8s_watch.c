@@ -11,7 +11,7 @@
 
 #include "base/log.h"
 #include "fuzz.h"
-#include "k8s/pods.h"
+#include "k8s/pod_watch.h"
 
 enum {
     REQUESTS_MAX = 4, /* answered in one run; a list can go on for ever */
@@ -113,14 +113,14 @@ static void check_pod(const struct k8s_pod *pod)
     assert(!pod->uid[0] == pod->is_unreadable && strlen(pod->uid) <= K8S_POD_UID_MAX);
     assert(!pod->ip[0] || inet_pton(AF_INET, pod->ip, &address) == 1 ||
            inet_pton(AF_INET6, pod->ip, &address) == 1);
-    assert(!pod->is_ready || (pod->ip[0] && !pod->is_terminating && !pod->is_over));
+    assert(!pod->is_ready || (pod->ip[0] && !pod->is_terminating && !pod->has_terminated));
     assert(pod->started_at_ms % 1000 == 0);
     k8s_pod_incarnation(pod, incarnation);
     digest(pod->name);
     digest(incarnation);
     digest(pod->ip);
     digest(pod->is_ready ? "ready" : pod->is_terminating ? "terminating" : "");
-    digest(pod->is_over ? "over" : "");
+    digest(pod->has_terminated ? "over" : "");
     world.digest = world.digest * 33 + pod->started_at_ms;
 }
 
@@ -229,28 +229,28 @@ static void serve(char kind, const uint8_t *data, size_t size, bool is_cut)
 
 static uint64_t run(char kind, const uint8_t *data, size_t size, bool is_cut)
 {
-    static const struct k8s_pods_settings settings = {.namespace_name = "ns",
-                                                      .label_selector = "app=voice",
-                                                      .agent_container = "agent",
-                                                      .list_timeout_ms = 1000,
-                                                      .stall_ms = 1000,
-                                                      .on_list = on_list,
-                                                      .on_seen = on_seen,
-                                                      .on_gone = on_gone,
-                                                      .on_trouble = on_trouble};
-    struct k8s_pods *pods;
+    static const struct k8s_pod_watch_settings settings = {.namespace_name = "ns",
+                                                           .label_selector = "app=voice",
+                                                           .agent_container = "agent",
+                                                           .list_timeout_ms = 1000,
+                                                           .stall_ms = 1000,
+                                                           .on_list = on_list,
+                                                           .on_seen = on_seen,
+                                                           .on_gone = on_gone,
+                                                           .on_trouble = on_trouble};
+    struct k8s_pod_watch *pods;
     int rc;
 
     world.digest = DIGEST_START;
     world.is_stopped = false;
-    rc = k8s_pods_new(&world.loop, &settings, NULL, &pods);
+    rc = k8s_pod_watch_new(&world.loop, &settings, NULL, &pods);
     assert(rc == 0);
     for (int i = 0; i < REQUESTS_MAX; i++)
         serve(kind, data, size, is_cut);
     if (world.work)
         proceed();
     world.timer_fn = NULL;
-    k8s_pods_stop(pods, stopped, NULL);
+    k8s_pod_watch_stop(pods, stopped, NULL);
     while (!world.is_stopped)
         uv_run(&world.loop, UV_RUN_NOWAIT);
     return world.digest;

@@ -13,6 +13,7 @@
 #include <openssl/hmac.h>
 #include <openssl/sha.h>
 
+#include "api/providers/basic_auth.h"
 #include "api/providers/signature.h"
 #include "fuzz.h"
 #include "http/form.h"
@@ -264,7 +265,7 @@ static void check_basic(struct slice header)
     struct arena arena;
 
     arena_init(&arena, ARENA_MAX);
-    if (signature_basic(&arena, header, &pair, &password)) {
+    if (basic_auth_read(&arena, header, &pair, &password)) {
         assert(password.len < pair.len && pair.len < header.len);
         assert(password.data + password.len == pair.data + pair.len);
         assert(password.data[-1] == ':' && !memchr(pair.data, ':', pair.len - password.len - 1));

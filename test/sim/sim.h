@@ -38,7 +38,7 @@ struct shadow_call {
     bool attempts_are_lost;
     bool has_end; /* recorded at over_at_ms; forgotten after ENDED_KEEP_MS */
     uint64_t over_at_ms;
-    enum call_over why;
+    enum finish_reason why;
 };
 
 /* A stream of the call, as the gateway sees it, which does not ask the store where the call is. */
@@ -91,9 +91,9 @@ struct sim {
     char sid_names[SIDS][16];
     char pod_names[PODS][24];
     uint64_t last_attempt;
-    uint64_t overs_told; /* carried calls that core said are over */
-    uint64_t overs_due;  /* the same, as the shadow expects it */
-    unsigned outage;     /* steps until the sweep after an outage; 0: there is none */
+    uint64_t tombstones_told; /* carried calls that core said are over */
+    uint64_t tombstones_due;  /* the same, as the shadow expects it */
+    unsigned outage;          /* steps until the sweep after an outage; 0: there is none */
     struct sim_counts counts;
 };
 
@@ -129,7 +129,7 @@ uint64_t sim_first_lease_ms(const struct sim *sim);
 /* Did the call get its pod before the pod's process started? */
 bool is_older(const struct shadow_call *call, uint64_t started_at_ms);
 size_t shadow_load(const struct sim *sim, int pod);
-/* To be given to core_on_ended and core_on_over. */
+/* To be given to core_on_ended and core_on_finished. */
 void shadow_end(void *arg, const struct ended_call *end);
 void shadow_over(void *arg, const char *call_sid);
 /* What an answer names as ended has been told before. */
@@ -167,6 +167,7 @@ void sim_pod_gone(struct sim *sim);
 void sim_sync(struct sim *sim);
 void sim_sweep(struct sim *sim);
 void sim_rebalance(struct sim *sim);
+void sim_scale(struct sim *sim);
 void sim_tiers(struct sim *sim);
 void sim_merchant(struct sim *sim);
 

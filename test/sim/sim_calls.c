@@ -126,13 +126,13 @@ void shadow_over(void *arg, const char *call_sid)
     SIM_CHECK(sim, call->is_known && call->is_carried, "of the end of %s somebody was told who has left",
               call_sid);
     stream_of(sim, call)->is_open = false;
-    sim->overs_told++;
+    sim->tombstones_told++;
 }
 
 /* The call was ended on purpose. */
-static void shadow_finish(struct sim *sim, struct shadow_call *call, enum call_over why)
+static void shadow_finish(struct sim *sim, struct shadow_call *call, enum finish_reason why)
 {
-    sim->overs_due += call->is_carried;
+    sim->tombstones_due += call->is_carried;
     call->is_known = false;
     if (!call->was_renewed)
         return;
@@ -304,14 +304,14 @@ void sim_undo(struct sim *sim)
         return;
     SIM_CHECK(sim, pod_index(sim, sim->result.release.call.pod) == call->pod, "undo of %s freed another pod",
               sid);
-    shadow_finish(sim, call, CALL_OVER_RELEASED);
+    shadow_finish(sim, call, FINISH_RELEASED);
 }
 
 void sim_release(struct sim *sim)
 {
     struct shadow_call *call = &sim->calls[known_or_any(sim)];
     const char *sid = sim->sid_names[call - sim->calls];
-    enum call_over why = (enum call_over)pick(sim, CALL_OVERS);
+    enum finish_reason why = (enum finish_reason)pick(sim, FINISH_REASONS);
     /* Any, the right one, or one that the call may have been on before. */
     unsigned kind = pick(sim, 4);
     int pod = kind < 2 ? NOWHERE : kind == 2 ? call->pod : (int)pick(sim, PODS);
@@ -380,7 +380,7 @@ void sim_leave(struct sim *sim)
     execute(sim);
     SIM_CHECK(sim, sim->result.outcome == expected, "leave of %s: outcome %d", sid, (int)sim->result.outcome);
     if (expected == OUTCOME_OK)
-        shadow_finish(sim, call, CALL_OVER_CLOSED);
+        shadow_finish(sim, call, FINISH_CLOSED);
 }
 
 static void shadow_move(struct sim *sim, struct shadow_call *call, int from)

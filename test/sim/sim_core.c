@@ -92,8 +92,9 @@ static void dump_line(void *arg, const struct record *record)
     case RECORD_POD:
         strbuf_printf(buf, "P %s %s %s %s %d %d%d%d %" PRIu64 " %" PRIu64 "\n", record->pod.name,
                       record->pod.address, record->pod.incarnation, record->pod.tier, (int)record->pod.source,
-                      record->pod.is_ready, record->pod.is_terminating, record->pod.is_pinned,
-                      record->pod.draining_until_ms, record->pod.held_until_ms);
+                      record->pod.is_ready, record->pod.is_terminating,
+                      record->pod.is_pinned + 2 * record->pod.is_surplus, record->pod.draining_until_ms,
+                      record->pod.held_until_ms);
         break;
     case RECORD_CALL:
         strbuf_printf(buf, "C %s %s %s %s %s %" PRIu64 " %" PRIu64 "\n", record->call.call_sid,
@@ -101,16 +102,24 @@ static void dump_line(void *arg, const struct record *record)
                       record->call.allocated_at_ms, record->call.expires_at_ms);
         break;
     case RECORD_RENEWED:
+    case RECORD_RENEWED_BY:
         strbuf_printf(buf, "R %s %" PRIu64 "\n", record->renewed.call_sid, record->renewed.expires_at_ms);
+        strbuf_printf(buf, "B %s %" PRIu64 " %" PRIu64 "\n", record->renewed.call_sid, record->renewed.at_ms,
+                      record->renewed.by);
         break;
     case RECORD_PLACED:
         strbuf_printf(buf, "L %s %" PRIu64 "\n", record->placed.call_sid, record->placed.at_ms);
         break;
-    case RECORD_OVER:
+    case RECORD_TOMBSTONE:
         /* One that is too old to count is forgotten sooner or later: nobody can tell when. */
-        if (record->over.at_ms + ENDED_KEEP_MS > dump->now_ms)
-            strbuf_printf(buf, "O %s %" PRIu64 " %" PRIu64 "\n", record->over.call_sid, record->over.why,
-                          record->over.at_ms);
+        if (record->tombstone.at_ms + ENDED_KEEP_MS > dump->now_ms)
+            strbuf_printf(buf, "O %s %" PRIu64 " %" PRIu64 "\n", record->tombstone.call_sid,
+                          record->tombstone.why, record->tombstone.at_ms);
+        break;
+    case RECORD_VERSION:
+        strbuf_printf(buf, "V %s %" PRIu64 " %" PRIu64 " %s %s\n", record->version.merchant_id,
+                      record->version.number, record->version.at_ms, record->version.by,
+                      record->version.text);
         break;
     default:
         strbuf_printf(buf, "? %d\n", (int)record->type);
@@ -205,8 +214,8 @@ static void replicate_to(void *arg, const struct record *record)
 static void sim_deaf(struct sim *sim)
 {
     sim->now_ms += pick(sim, 3600000);
-    core_listens_again(sim->core, sim->now_ms);
-    core_listens_again(sim->replica, sim->now_ms); /* it has no record of this */
+    core_after_outage(sim->core, sim->now_ms);
+    core_after_outage(sim->replica, sim->now_ms); /* it has no record of this */
     shadow_forgive(sim);
 }
 
@@ -230,7 +239,7 @@ static void sim_restart(struct sim *sim)
     core_dump(sim->core, replicate_to, next);
     core_on_record(sim->core, replicate, sim);
     core_on_ended(sim->core, shadow_end, sim);
-    core_on_over(sim->core, shadow_over, sim);
+    core_on_finished(sim->core, shadow_over, sim);
     shadow_restart(sim);
     sim->counts.restarts++;
 }
@@ -312,8 +321,8 @@ static void run_operation(struct sim *sim)
         {sim_allocate, 30}, {sim_undo, 6},     {sim_release, 12}, {sim_hold, 6},       {sim_leave, 3},
         {sim_move, 4},      {sim_renew, 6},    {sim_carry, 5},    {sim_heartbeat, 12}, {sim_drain, 4},
         {sim_pod_seen, 14}, {sim_pod_gone, 2}, {sim_sync, 2},     {sim_sweep, 5},      {sim_rebalance, 3},
-        {sim_tiers, 1},     {sim_merchant, 2}, {sim_time, 8},     {sim_restart, 1},    {sim_deaf, 1},
-        {sim_outage, 2},
+        {sim_scale, 3},     {sim_tiers, 1},    {sim_merchant, 2}, {sim_time, 8},       {sim_restart, 1},
+        {sim_deaf, 1},      {sim_outage, 2},
     };
     static const struct operation after_outage[] = {
         {sim_allocate, 6}, {sim_undo, 1},  {sim_release, 2}, {sim_hold, 3},      {sim_leave, 1},
@@ -335,7 +344,8 @@ static void sim_step(struct sim *sim)
     run_operation(sim);
     if (!core_check(sim->core, error, sizeof(error)))
         SIM_FAIL(sim, "%s", error);
-    SIM_CHECK(sim, sim->overs_told == sim->overs_due, "a carrier was not told that its call is over");
+    SIM_CHECK(sim, sim->tombstones_told == sim->tombstones_due,
+              "a carrier was not told that its call is over");
     check_calls(sim);
     check_loads(sim);
     if (sim->step % 64 == 0)
@@ -363,7 +373,8 @@ static void report(const struct sim *sim)
            counts->kept[COMMAND_ALLOCATE], counts->kept[COMMAND_RENEW], counts->kept[COMMAND_HOLD],
            counts->kept[COMMAND_HEARTBEAT], counts->kept[COMMAND_MOVE_CALL], counts->adopted[COMMAND_RENEW],
            counts->adopted[COMMAND_HEARTBEAT], counts->streams_kept, counts->late[COMMAND_RENEW],
-           counts->late[COMMAND_HEARTBEAT], counts->late[COMMAND_HOLD], counts->begun_anew, sim->overs_told);
+           counts->late[COMMAND_HEARTBEAT], counts->late[COMMAND_HOLD], counts->begun_anew,
+           sim->tombstones_told);
     printf("absent: %" PRIu64 " pods by a deletion, %" PRIu64 " by syncs, %" PRIu64 " seen again, %" PRIu64
            " syncs kept some; %" PRIu64 " calls outlived a restart\n",
            counts->absent[COMMAND_POD_GONE], counts->absent[COMMAND_SYNC], counts->unabsent,
@@ -410,7 +421,7 @@ static bool nothing_was_left_out(const struct sim *sim)
         counts->unabsent,
         counts->kept_pods,
         counts->outlived,
-        sim->overs_told,
+        sim->tombstones_told,
     };
 
     for (size_t i = 0; i < ARRAY_LEN(must_happen); i++) {
@@ -458,7 +469,7 @@ int main(int argc, char **argv)
     sim.replica = new_core(&sim);
     core_on_record(sim.core, replicate, &sim);
     core_on_ended(sim.core, shadow_end, &sim);
-    core_on_over(sim.core, shadow_over, &sim);
+    core_on_finished(sim.core, shadow_over, &sim);
     for (sim.step = 0; sim.step < steps; sim.step++) {
         sim_step(&sim);
         if (sim.step && sim.step % 1000000 == 0)

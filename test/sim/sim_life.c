@@ -112,7 +112,7 @@ static void renew(struct sim *sim, const char *const *sids, const int *pods, siz
     struct lists lists = {
         .renewed = &sim->result.renew.renewed,
         .adopted = &sim->result.renew.adopted,
-        .over = &sim->result.renew.over,
+        .over = &sim->result.renew.finished,
         .conflicts = &sim->result.renew.conflicts,
         .unknown = &sim->result.renew.unknown,
     };
@@ -195,8 +195,8 @@ void sim_carry(struct sim *sim)
     }
     renew(sim, sids, pods, count, true);
     sim->counts.streams_kept += sim->result.renew.adopted.count;
-    for (size_t i = 0; i < sim->result.renew.over.count; i++)
-        sim->streams[shadow_call(sim, sim->result.renew.over.names[i]) - sim->calls].is_open = false;
+    for (size_t i = 0; i < sim->result.renew.finished.count; i++)
+        sim->streams[shadow_call(sim, sim->result.renew.finished.names[i]) - sim->calls].is_open = false;
     for (size_t i = 0; i < sim->result.renew.conflicts.count; i++)
         sim->streams[shadow_call(sim, sim->result.renew.conflicts.names[i]) - sim->calls].is_open = false;
     for (int i = 0; i < SIDS; i++) {
@@ -269,7 +269,7 @@ void sim_heartbeat(struct sim *sim)
     struct lists lists = {
         .renewed = &result->heartbeat.renewed,
         .adopted = &result->heartbeat.adopted,
-        .over = &result->heartbeat.over,
+        .over = &result->heartbeat.finished,
         .conflicts = &result->heartbeat.conflicts,
     };
 

@@ -1,4 +1,5 @@
 /* sim_pods.c - steps about pods, their tiers and the merchants. */
+#include "../support/random_configs.h"
 #include "sim.h"
 
 void sim_drain(struct sim *sim)
@@ -6,8 +7,9 @@ void sim_drain(struct sim *sim)
     const char *pod = sim->pod_names[pick(sim, PODS)];
 
     if (pick(sim, 3))
-        sim->command =
-            (struct command){.type = COMMAND_DRAIN, .drain = {.pod = pod, .ttl_ms = pick(sim, 200000)}};
+        sim->command = (struct command){
+            .type = COMMAND_DRAIN,
+            .drain = {.pod = pod, .ttl_ms = pick(sim, 20) ? pick(sim, 200000) : DRAIN_WITHOUT_END}};
     else
         sim->command = (struct command){.type = COMMAND_UNDRAIN, .undrain = {.pod = pod}};
     execute(sim);
@@ -238,62 +240,43 @@ void sim_rebalance(struct sim *sim)
     execute(sim);
 }
 
+void sim_scale(struct sim *sim)
+{
+    sim->command =
+        (struct command){.type = COMMAND_SCALE, .scale = {.by_set = pick(sim, 4) > 0, .limit = pick(sim, 5)}};
+    execute(sim);
+}
+
+/* Some are trials, and some want a version that may be another one by now. */
+static struct change random_change(struct sim *sim)
+{
+    return (struct change){.by = pick(sim, 2) ? "ops" : NULL,
+                           .is_trial = pick(sim, 5) == 0,
+                           .if_version = pick(sim, 4) ? 0 : 1 + pick(sim, 30)};
+}
+
 void sim_tiers(struct sim *sim)
 {
-    static const char *const configs[] = {
-        "{}",
-        "{\"gold\":2,\"standard\":3,\"basic\":{\"type\":\"shared\",\"target\":2,\"max_concurrent\":4}}",
-        "{\"standard\":{\"type\":\"shared\",\"max_concurrent\":2,\"target\":4}}",
-        "{\"tiers\":{\"standard\":2,\"vip\":{\"target\":2,\"reserved\":true},\"merchant:m1\":{\"target\":2}},"
-        "\"default_chain\":[\"standard\"]}",
-        "{\"basic\":{\"type\":\"exclusive\",\"target\":3},\"gold\":{\"type\":\"shared\",\"max_concurrent\":2,"
-        "\"target\":2}}",
-        "{\"a\":1,\"b\":{\"type\":\"shared\",\"target\":3,\"max_concurrent\":1}}",
-        "{\"tiers\":{\"standard\":2,\"m1\":{\"target\":2},\"m2\":1},\"default_chain\":[\"standard\"]}",
-        "{\"tiers\":{\"gold\":1,\"basic\":{\"type\":\"shared\",\"target\":1,\"max_concurrent\":0},\"merchant:"
-        "gold\":2,"
-        "\"vip\":{\"type\":\"shared\",\"target\":1,\"max_concurrent\":2}},\"default_chain\":[\"basic\","
-        "\"gold\"]}",
-        "{\"tiers\":{\"b\":2,\"standard\":1,\"merchant:m1\":1,\"x@y:z\":1},\"default_chain\":[\"b\"]}",
-        "{\"tiers\":{\"a\":1,\"m1\":1,\"merchant:m1\":1},\"default_chain\":[\"a\"]}",
-        "{\"tiers\":{\"a\":1},\"default_chain\":[\"a\",\"c\"]}",
-        "{\"gold\":{\"targt\":1}}",
-        "{\"a\":-1}",
-        "nonsense",
-    };
-
-    sim->command = (struct command){.type = COMMAND_TIERS_SET,
-                                    .tiers_set = {.text = configs[pick(sim, (unsigned)ARRAY_LEN(configs))]}};
+    sim->command =
+        (struct command){.type = COMMAND_TIERS_SET,
+                         .tiers_set = {.text = random_tiers[pick(sim, (unsigned)ARRAY_LEN(random_tiers))],
+                                       .change = random_change(sim)}};
     execute(sim);
 }
 
 void sim_merchant(struct sim *sim)
 {
-    static const char *const configs[] = {
-        "{\"tier\":\"gold\"}",
-        "{\"tier\":\"standard\"}",
-        "{\"pool\":\"m1\"}",
-        "{\"fallback\":[\"basic\",\"a\"]}",
-        "{\"tier\":\"vip\"}",
-        "{}",
-        "{\"pool\":\"nobody\"}",
-        "{\"tier\":\"b\"}",
-        "{\"fallback\":[\"none\"]}",
-        "{\"tier\":7}",
-        "{\"pool\":\"m1\",\"fallback\":[\"none\"]}",
-        "{\"pool\":\"nobody\",\"fallback\":[\"none\",\"neither\"]}",
-        "{\"tier\":\"m1\"}",
-        "{\"tier\":\"merchant:m2\",\"fallback\":[]}",
-        "{\"fallback\":[\"m2\",\"x@y:z\",\"merchant:gold\",\"gold\"]}",
-    };
     char id[16];
 
     snprintf(id, sizeof(id), "m%u", pick(sim, MERCHANTS));
     if (pick(sim, 4))
         sim->command = (struct command){
             .type = COMMAND_MERCHANT_SET,
-            .merchant_set = {.merchant_id = id, .text = configs[pick(sim, (unsigned)ARRAY_LEN(configs))]}};
+            .merchant_set = {.merchant_id = id,
+                             .text = random_merchants[pick(sim, (unsigned)ARRAY_LEN(random_merchants))],
+                             .change = random_change(sim)}};
     else
-        sim->command = (struct command){.type = COMMAND_MERCHANT_REMOVE, .merchant = {.merchant_id = id}};
+        sim->command = (struct command){.type = COMMAND_MERCHANT_REMOVE,
+                                        .merchant_remove = {.merchant_id = id, .change = random_change(sim)}};
     execute(sim);
 }

@@ -125,12 +125,14 @@ static const struct command scenario[] = {
     SEE("pod-c", true, "2"),
     {.type = COMMAND_TIERS_SET, .tiers_set = {"{\"gold\":1,\"other\":2}"}},
     {.type = COMMAND_REBALANCE},
+    {.type = COMMAND_SCALE, .scale = {.by_set = true}},
+    {.type = COMMAND_STATUS, .status = {.with_sets = true}},
     ALLOCATE("CA1", "m"), /* its lease has run out */
     ALLOCATE("CA5", ""),
     {.type = COMMAND_HOLD, .hold = {"CA5", "router-0"}},
     {.type = COMMAND_RELEASE, .release = {"CA2"}},
     {.type = COMMAND_LEAVE, .leave = {"CA5", "router-0", 0}},
-    {.type = COMMAND_RELEASE, .release = {.call_sid = "CA5", .why = CALL_OVER_CLOSED}},
+    {.type = COMMAND_RELEASE, .release = {.call_sid = "CA5", .why = FINISH_CLOSED}},
     {.type = COMMAND_RENEW, .renew = {lost_sids, 3, "router-0", lost_pods}},
     {.type = COMMAND_HEARTBEAT, .heartbeat = {"pod-d", lost_sids, 3}},
     {.type = COMMAND_HOLD, .hold = {"CA2", "router-0"}},
@@ -146,7 +148,10 @@ static const struct command scenario[] = {
     {.type = COMMAND_SYNC, .sync = {POD_SOURCE_KUBERNETES, synced, ARRAY_LEN(synced)}},
     {.type = COMMAND_SWEEP},
     {.type = COMMAND_POD_GONE, .pod_gone = {"pod-a", POD_SOURCE_KUBERNETES}},
-    {.type = COMMAND_MERCHANT_REMOVE, .merchant = {"m"}},
+    {.type = COMMAND_MERCHANT_SET, .merchant_set = {"m", "{\"tier\":\"nowhere\"}", {.by = "ops"}}},
+    {.type = COMMAND_HISTORY, .history = {"m"}},
+    {.type = COMMAND_MERCHANT_REMOVE, .merchant_remove = {"m"}},
+    {.type = COMMAND_HISTORY},
 };
 
 static void replicate(void *arg, const struct record *record)
@@ -173,12 +178,14 @@ static void dump_line(void *arg, const struct record *record)
                       record->pod.is_ready, record->pod.draining_until_ms > 0);
     else if (record->type == RECORD_CALL)
         strbuf_printf(buf, "%s", "call;"); /* in no particular order: their number counts here */
-    else if (record->type == RECORD_RENEWED)
+    else if (record->type == RECORD_RENEWED || record->type == RECORD_RENEWED_BY)
         strbuf_printf(buf, "%s", "renewed;");
     else if (record->type == RECORD_PLACED)
         strbuf_printf(buf, "%s", "placed;");
-    else if (record->type == RECORD_OVER)
-        strbuf_printf(buf, "%s over;", record->over.call_sid);
+    else if (record->type == RECORD_TOMBSTONE)
+        strbuf_printf(buf, "%s over;", record->tombstone.call_sid);
+    else if (record->type == RECORD_VERSION)
+        strbuf_printf(buf, "%s", "version;"); /* in no particular order */
     else if (record->type == RECORD_TIERS)
         strbuf_printf(buf, "%s;", record->tiers.text);
 }

@@ -245,6 +245,14 @@ static inline void fixture_add_pods(struct fixture *f)
     assert_int_equal(f->result.outcome, OUTCOME_OK);
 }
 
+/* An open store with its pods. */
+static inline void fixture_start(struct fixture *f, enum embedded_fsync fsync)
+{
+    fixture_init(f, fsync);
+    fixture_open(f);
+    fixture_add_pods(f);
+}
+
 /* The records of a core, one after the other in an order that depends on them alone. */
 struct fixture_dump {
     struct slice *records;
@@ -294,6 +302,18 @@ static inline char *fixture_dump(struct fixture *f, size_t *ret_len)
     arena_release(&dump.arena);
     *ret_len = all.len;
     return all.data;
+}
+
+/* The state is the one of an earlier dump, which this frees. */
+static inline void fixture_assert_dump(struct fixture *f, char *before, size_t before_len)
+{
+    size_t after_len;
+    char *after = fixture_dump(f, &after_len);
+
+    assert_int_equal(before_len, after_len);
+    assert_memory_equal(before, after, before_len);
+    free(before);
+    free(after);
 }
 
 /* The whole file, to be freed. */

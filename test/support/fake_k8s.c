@@ -1,3 +1,4 @@
+/* fake_k8s.c - the API client, the clocks and the timers of fake_k8s.h. */
 #include "fake_k8s.h"
 
 #include <setjmp.h>

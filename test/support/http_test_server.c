@@ -10,11 +10,11 @@
 #include <stdio.h>
 #include <stdlib.h>
 
-#include "base/json.h"
 #include "base/list.h"
 #include "base/log.h"
 #include "http/form.h"
 #include "http/http.h"
+#include "put_slice.h"
 
 struct test_server {
     uv_loop_t loop;
@@ -40,15 +40,6 @@ static uint64_t query_number(struct http_request *request, const char *name, uin
     return text ? strtoull(text, NULL, 10) : fallback;
 }
 
-static void put_slice(struct json_writer *json, const char *key, struct slice value)
-{
-    json_key(json, key);
-    if (value.data)
-        json_slice(json, value);
-    else
-        json_null(json);
-}
-
 static void handle_echo(struct http_request *request, void *arg UNUSED)
 {
     struct json_writer json;
@@ -63,14 +54,14 @@ static void handle_echo(struct http_request *request, void *arg UNUSED)
     put_slice(&json, "x_echo", http_request_header(request, "x-echo"));
     put_slice(&json, "host", http_request_header(request, "host"));
     put_slice(&json, "body", http_request_body(request));
-    json_put_string(&json, "route", http_request_route(request));
+    json_put_string(&json, "route", http_request_route(request)->pattern);
     json_put_string(&json, "id", http_request_param(request, "id"));
     json_put_string(&json, "part", http_request_param(request, "part"));
     json_put_string(&json, "rest", http_request_param(request, "rest"));
     json_put_string(&json, "peer", http_request_peer(request));
     json_put_bool(&json, "wants_upgrade", http_request_wants_upgrade(request));
     json_object_end(&json);
-    http_response_header(request, "X-Route", http_request_route(request));
+    http_response_header(request, "X-Route", http_request_route(request)->pattern);
     http_respond(request, 200, "application/json", strbuf_slice(&buf));
 }
 
@@ -307,7 +298,7 @@ static void handle_stats(struct http_request *request, void *arg)
     http_respond(request, 200, "application/json", strbuf_slice(&buf));
 }
 
-static void on_done(struct http_request *request, void *arg)
+static void on_done(struct http_request *request, const struct http_route *route UNUSED, void *arg)
 {
     struct test_server *server = arg;
 
@@ -353,11 +344,7 @@ static void on_signal(uv_signal_t *handle, int number UNUSED)
 
 static void add_routes(struct test_server *server)
 {
-    const struct {
-        const char *method;
-        const char *pattern;
-        http_handler_fn handler;
-    } routes[] = {
+    static const struct http_route routes[] = {
         {"GET", "/", handle_echo},
         {"GET", "/echo", handle_echo},
         {"POST", "/echo", handle_echo},
@@ -376,22 +363,16 @@ static void add_routes(struct test_server *server)
         {"GET", "/wait", handle_wait},
         {"GET", "/upgrade", handle_upgrade},
         {"GET", "/stats", handle_stats},
-        {"GET", "/vital", handle_tiny},
-        {"POST", "/vital/{id}", handle_tiny},
+        {"GET", "/vital", handle_tiny, .is_vital = true},
+        {"POST", "/vital/{id}", handle_tiny, .is_vital = true},
     };
     int rc;
 
     for (size_t i = 0; i < ARRAY_LEN(routes); i++) {
-        rc = http_server_route(server->http, routes[i].method, routes[i].pattern, routes[i].handler, server);
+        rc = http_server_route(server->http, &routes[i], server);
 
         assert(rc == 0);
     }
-    rc = http_server_set_vital(server->http, "/vital");
-    assert(rc == 0);
-    rc = http_server_set_vital(server->http, "/vital/{id}");
-    assert(rc == 0);
-    rc = http_server_set_vital(server->http, "/nowhere");
-    assert(rc == -ENOENT);
 }
 
 int main(int argc, char **argv)
@@ -414,7 +395,7 @@ int main(int argc, char **argv)
     rc = http_server_new(&server.loop, &settings, &server.http);
     assert(rc == 0);
     add_routes(&server);
-    http_server_on_done(server.http, on_done, &server);
+    http_server_hooks(server.http, &(struct http_hooks){.done = on_done, .arg = &server});
     uv_signal_init(&server.loop, &server.signal);
     uv_timer_init(&server.loop, &server.timer);
     server.signal.data = &server;

@@ -14,12 +14,13 @@
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
-#include <unistd.h>
+
+#include "input_lines.h"
 
 #include "base/log.h"
 #include "k8s/client.h"
 
-enum { DRIVER_WORDS_MAX = 8, DRIVER_LINE_MAX = 65536, DRIVER_ID_MAX = 32, DRIVER_ACTIONS_MAX = 16 };
+enum { DRIVER_WORDS_MAX = 8, DRIVER_ID_MAX = 32, DRIVER_ACTIONS_MAX = 16 };
 
 struct command {
     struct driver *driver;
@@ -36,19 +37,17 @@ struct action {
 
 struct driver {
     uv_loop_t loop;
-    uv_pipe_t input;
+    struct input_lines input;
     struct k8s_config *config;
     struct k8s_client *client;
     struct command *commands;
     struct action actions[DRIVER_ACTIONS_MAX];
-    char line[DRIVER_LINE_MAX];
-    size_t line_len;
     bool is_inside; /* a function of the client: no callback may come now */
     bool is_closing;
     bool is_closed;
 };
 
-static void run_line(struct driver *driver, char *line);
+static void run_line(void *arg, char *line);
 
 /* ---- lines out ---- */
 
@@ -143,7 +142,7 @@ static void on_closed(void *arg)
     assert(!driver->is_inside && !driver->is_closed);
     driver->is_closed = true;
     event_print(event_new("closed", NULL));
-    uv_close((uv_handle_t *)&driver->input, NULL);
+    input_lines_close(&driver->input);
 }
 
 /* ---- lines in ---- */
@@ -239,19 +238,23 @@ static void add_action(struct driver *driver, char *rest)
     assert(!"too many actions");
 }
 
-static void run_line(struct driver *driver, char *line)
+static void run_line(void *arg, char *line)
 {
+    struct driver *driver = arg;
     const char *words[DRIVER_WORDS_MAX] = {0};
-    size_t count = 0;
+    size_t count;
 
     if (driver->is_closing)
         return;
+    if (!line) {
+        close_client(driver);
+        return;
+    }
     if (strncmp(line, "in ", 3) == 0) {
         add_action(driver, line + 3);
         return;
     }
-    for (char *save = line; count < DRIVER_WORDS_MAX && (words[count] = strsep(&save, " ")) != NULL;)
-        count++;
+    count = input_words(line, words, DRIVER_WORDS_MAX);
     assert(count > 0);
     if (strcmp(words[0], "close") == 0)
         close_client(driver);
@@ -261,34 +264,6 @@ static void run_line(struct driver *driver, char *line)
         driver->config->token_fresh_ms = strtoull(words[1], NULL, 10);
     else
         send_request(driver, words, count);
-}
-
-static void on_alloc(uv_handle_t *handle, size_t suggested UNUSED, uv_buf_t *ret_buf)
-{
-    struct driver *driver = handle->data;
-
-    *ret_buf = uv_buf_init(driver->line + driver->line_len, (unsigned)(DRIVER_LINE_MAX - driver->line_len));
-}
-
-static void on_read(uv_stream_t *stream, ssize_t size, const uv_buf_t *buf UNUSED)
-{
-    struct driver *driver = stream->data;
-    char *end;
-
-    if (size < 0) {
-        uv_read_stop(stream);
-        close_client(driver);
-        return;
-    }
-    driver->line_len += (size_t)size;
-    while ((end = memchr(driver->line, '\n', driver->line_len)) != NULL) {
-        size_t used = (size_t)(end - driver->line) + 1;
-
-        *end = '\0';
-        run_line(driver, driver->line);
-        memmove(driver->line, driver->line + used, driver->line_len - used);
-        driver->line_len -= used;
-    }
 }
 
 static int make_config(int argc, char **argv, struct k8s_config **ret_config)
@@ -340,13 +315,9 @@ int main(int argc, char **argv)
     setvbuf(stdout, NULL, _IOLBF, 0);
     log_configure(LOG_DEBUG, LOG_JSON);
     uv_loop_init(&driver->loop);
-    uv_pipe_init(&driver->loop, &driver->input, 0);
-    driver->input.data = driver;
     rc = k8s_client_new(&driver->loop, driver->config, &driver->client);
     assert(rc == 0);
-    rc = uv_pipe_open(&driver->input, STDIN_FILENO);
-    assert(rc == 0);
-    uv_read_start((uv_stream_t *)&driver->input, on_alloc, on_read);
+    input_lines_start(&driver->input, &driver->loop, run_line, driver);
     while (uv_run(&driver->loop, UV_RUN_ONCE))
         log_flush();
     log_flush();

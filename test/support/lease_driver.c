@@ -15,27 +15,26 @@
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
-#include <unistd.h>
+
+#include "input_lines.h"
 
 #include "base/clock.h"
 #include "base/json.h"
 #include "base/log.h"
+#include "k8s/annotator.h"
 #include "k8s/lease.h"
-#include "k8s/marks.h"
 
 enum { DRIVER_LINE_MAX = 65536, DRIVER_TICK_MS = 5, DRIVER_SETTLE_MS = 300 };
 
 struct driver {
     uv_loop_t loop;
-    uv_pipe_t input;
+    struct input_lines input;
     uv_signal_t terminated;
     uv_timer_t tick;
     struct k8s_config *config;
     struct k8s_client *client;
     struct k8s_lease *lease;
-    struct k8s_marks *marks;
-    char line[DRIVER_LINE_MAX];
-    size_t line_len;
+    struct k8s_annotator *marks;
     uint64_t acted_from_ms; /* 0: it does not act */
     uint64_t acted_to_ms;
     bool is_inside; /* a function of the rooms: no callback may come now */
@@ -95,7 +94,7 @@ static void on_client_closed(void *arg)
     struct driver *driver = arg;
 
     say_stopped(driver, "client");
-    uv_close((uv_handle_t *)&driver->input, NULL);
+    input_lines_close(&driver->input);
     uv_close((uv_handle_t *)&driver->terminated, NULL);
 }
 
@@ -115,7 +114,7 @@ static void on_lease_stopped(void *arg)
 
     say_stopped(driver, "lease");
     driver->is_inside = true;
-    k8s_marks_stop(TAKE(driver->marks), on_marks_stopped, driver);
+    k8s_annotator_stop(TAKE(driver->marks), on_marks_stopped, driver);
     driver->is_inside = false;
 }
 
@@ -139,32 +138,33 @@ static void on_terminated(uv_signal_t *handle, int number UNUSED)
 static void tell_known(struct driver *driver, const char *pod, const char *uid, const char *annotations)
 {
     struct arena arena;
-    struct k8s_mark mark;
+    struct k8s_annotations mark;
 
     arena_init(&arena, 1 << 20);
-    k8s_mark_read(json_parse(&arena, slice_of(annotations)), &mark);
+    k8s_annotations_read(json_parse(&arena, slice_of(annotations)), &mark);
     arena_release(&arena);
-    k8s_marks_known(driver->marks, pod, uid, mark);
+    k8s_annotator_known(driver->marks, pod, uid, mark);
 }
 
-static void run_line(struct driver *driver, char *line)
+static void run_line(void *arg, char *line)
 {
+    struct driver *driver = arg;
     char *save = line;
-    const char *word = strsep(&save, " ");
+    const char *word = line ? strsep(&save, " ") : "stop";
     const char *pod = save ? strsep(&save, " ") : NULL;
 
     if (driver->is_stopping)
         return;
     driver->is_inside = true;
     if (strcmp(word, "want") == 0 && pod && save) {
-        k8s_marks_want(driver->marks, pod, strcmp(save, "yes") == 0);
+        k8s_annotator_want(driver->marks, pod, strcmp(save, "yes") == 0);
     } else if (strcmp(word, "known") == 0 && pod && save) {
         const char *uid = strsep(&save, " ");
 
         assert(save);
         tell_known(driver, pod, uid, save);
     } else if (strcmp(word, "forget") == 0 && pod) {
-        k8s_marks_forget(driver->marks, pod);
+        k8s_annotator_forget(driver->marks, pod);
     } else if (strcmp(word, "acts") == 0) {
         say_acts(driver);
     } else {
@@ -173,34 +173,6 @@ static void run_line(struct driver *driver, char *line)
         stop(driver);
     }
     driver->is_inside = false;
-}
-
-static void on_alloc(uv_handle_t *handle, size_t suggested UNUSED, uv_buf_t *buf)
-{
-    struct driver *driver = handle->data;
-
-    *buf = uv_buf_init(driver->line + driver->line_len, (unsigned)(DRIVER_LINE_MAX - driver->line_len));
-}
-
-static void on_read(uv_stream_t *stream, ssize_t count, const uv_buf_t *buf UNUSED)
-{
-    struct driver *driver = stream->data;
-    char *end;
-
-    if (count < 0) {
-        uv_read_stop(stream);
-        stop(driver);
-        return;
-    }
-    driver->line_len += (size_t)count;
-    while ((end = memchr(driver->line, '\n', driver->line_len))) {
-        size_t len = (size_t)(end - driver->line) + 1;
-
-        *end = '\0';
-        run_line(driver, driver->line);
-        driver->line_len -= len;
-        memmove(driver->line, driver->line + len, driver->line_len);
-    }
 }
 
 static int make_config(const char *how, const char *where, struct k8s_config **ret_config)
@@ -226,7 +198,7 @@ static void start(struct driver *driver, char **argv)
         .on_change = on_change,
         .on_change_arg = driver,
     };
-    const struct k8s_marks_settings marks_settings = {
+    const struct k8s_annotator_settings marks_settings = {
         .namespace_name = argv[3],
         .settle_ms = DRIVER_SETTLE_MS,
         .per_second_max = 20,
@@ -237,7 +209,7 @@ static void start(struct driver *driver, char **argv)
     driver->is_inside = true;
     rc = k8s_client_new(&driver->loop, driver->config, &driver->client);
     assert(rc == 0);
-    rc = k8s_marks_new(&driver->loop, &marks_settings, driver->client, &driver->marks);
+    rc = k8s_annotator_new(&driver->loop, &marks_settings, driver->client, &driver->marks);
     assert(rc == 0);
     rc = k8s_lease_new(&driver->loop, &lease_settings, driver->client, &driver->lease);
     assert(rc == 0);
@@ -258,8 +230,6 @@ int main(int argc, char **argv)
     setvbuf(stdout, NULL, _IOLBF, 0);
     log_configure(LOG_DEBUG, LOG_JSON);
     uv_loop_init(&driver->loop);
-    uv_pipe_init(&driver->loop, &driver->input, 0);
-    driver->input.data = driver;
     uv_timer_init(&driver->loop, &driver->tick);
     driver->tick.data = driver;
     uv_timer_start(&driver->tick, on_tick, 0, DRIVER_TICK_MS);
@@ -267,9 +237,7 @@ int main(int argc, char **argv)
     driver->terminated.data = driver;
     uv_signal_start(&driver->terminated, on_terminated, SIGTERM);
     start(driver, argv);
-    rc = uv_pipe_open(&driver->input, STDIN_FILENO);
-    assert(rc == 0);
-    uv_read_start((uv_stream_t *)&driver->input, on_alloc, on_read);
+    input_lines_start(&driver->input, &driver->loop, run_line, driver);
     while (uv_run(&driver->loop, UV_RUN_ONCE))
         log_flush();
     log_flush();

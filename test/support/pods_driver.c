@@ -12,10 +12,12 @@
 #include <stdio.h>
 #include <stdlib.h>
 
+#include "input_lines.h"
+
 #include "base/json.h"
 #include "base/log.h"
 #include "k8s/pod_get.h"
-#include "k8s/pods.h"
+#include "k8s/pod_watch.h"
 
 enum {
     DRIVER_LINE_MAX = 64 * 1024 * 1024,
@@ -26,13 +28,12 @@ enum {
 
 struct driver {
     uv_loop_t loop;
-    uv_pipe_t input;
+    struct input_lines input;
     uv_prepare_t flush;
     struct k8s_config *config;
     struct k8s_client *client;
-    struct k8s_pods *pods;
-    struct k8s_pods_settings settings;
-    char read[256];
+    struct k8s_pod_watch *pods;
+    struct k8s_pod_watch_settings settings;
 };
 
 static void put_pod(struct json_writer *json, const struct k8s_pod *pod)
@@ -46,7 +47,7 @@ static void put_pod(struct json_writer *json, const struct k8s_pod *pod)
     json_put_string(json, "ip", pod->ip);
     json_put_bool(json, "ready", pod->is_ready);
     json_put_bool(json, "terminating", pod->is_terminating);
-    json_put_bool(json, "over", pod->is_over);
+    json_put_bool(json, "over", pod->has_terminated);
     json_put_bool(json, "unreadable", pod->is_unreadable);
     json_put_u64(json, "started_at_ms", pod->started_at_ms);
     json_object_end(json);
@@ -119,13 +120,6 @@ static void flush(uv_prepare_t *handle UNUSED)
     log_flush();
 }
 
-static void on_alloc(uv_handle_t *handle, size_t size UNUSED, uv_buf_t *ret_buf)
-{
-    struct driver *driver = handle->data;
-
-    *ret_buf = uv_buf_init(driver->read, sizeof(driver->read));
-}
-
 static void on_got(void *arg UNUSED, int err, const struct k8s_pod *pod, const char *error UNUSED)
 {
     if (err == 0)
@@ -134,47 +128,38 @@ static void on_got(void *arg UNUSED, int err, const struct k8s_pod *pod, const c
         print(err == -ENOENT ? "absent" : "unknown", NULL, NULL, 0);
 }
 
-static void run_line(struct driver *driver, const char *line)
+static void run_line(void *arg, char *line)
 {
+    struct driver *driver = arg;
     struct k8s_pod_get_spec spec = {.namespace_name = driver->settings.namespace_name,
-                                    .name = line + strlen("get "),
                                     .agent_container = driver->settings.agent_container,
                                     .timeout_ms = GET_TIMEOUT_MS};
     struct k8s_pod_get *get;
     int rc;
 
-    if (strncmp(line, "get ", strlen("get ")) != 0) {
-        k8s_pods_relist(driver->pods);
+    if (!line) {
+        input_lines_close(&driver->input);
+        k8s_pod_watch_stop(driver->pods, on_pods_stopped, driver);
         return;
     }
+    if (strncmp(line, "get ", strlen("get ")) != 0) {
+        k8s_pod_watch_relist(driver->pods);
+        return;
+    }
+    spec.name = line + strlen("get ");
     rc = k8s_pod_get(driver->client, &spec, on_got, driver, &get);
     assert(rc == 0);
-}
-
-static void on_read(uv_stream_t *stream, ssize_t n, const uv_buf_t *buf)
-{
-    struct driver *driver = stream->data;
-
-    char *end = n > 0 ? memchr(buf->base, '\n', (size_t)n) : NULL;
-
-    if (end) {
-        *end = '\0';
-        run_line(driver, buf->base);
-    } else if (n < 0) {
-        uv_close((uv_handle_t *)stream, NULL);
-        k8s_pods_stop(driver->pods, on_pods_stopped, driver);
-    }
 }
 
 int main(int argc, char **argv)
 {
     static struct driver driver;
-    struct k8s_pods_settings settings = {.list_timeout_ms = LIST_TIMEOUT_MS,
-                                         .stall_ms = STALL_MS,
-                                         .on_list = on_list,
-                                         .on_seen = on_seen,
-                                         .on_gone = on_gone,
-                                         .on_trouble = on_trouble};
+    struct k8s_pod_watch_settings settings = {.list_timeout_ms = LIST_TIMEOUT_MS,
+                                              .stall_ms = STALL_MS,
+                                              .on_list = on_list,
+                                              .on_seen = on_seen,
+                                              .on_gone = on_gone,
+                                              .on_trouble = on_trouble};
     char error[K8S_CONFIG_ERROR_MAX];
     int rc;
 
@@ -198,15 +183,11 @@ int main(int argc, char **argv)
     rc = k8s_client_new(&driver.loop, driver.config, &driver.client);
     assert(rc == 0);
     driver.settings = settings;
-    rc = k8s_pods_new(&driver.loop, &settings, driver.client, &driver.pods);
+    rc = k8s_pod_watch_new(&driver.loop, &settings, driver.client, &driver.pods);
     assert(rc == 0);
     uv_prepare_init(&driver.loop, &driver.flush);
     uv_prepare_start(&driver.flush, flush);
-    uv_pipe_init(&driver.loop, &driver.input, 0);
-    driver.input.data = &driver;
-    rc = uv_pipe_open(&driver.input, 0);
-    assert(rc == 0);
-    uv_read_start((uv_stream_t *)&driver.input, on_alloc, on_read);
+    input_lines_start(&driver.input, &driver.loop, run_line, &driver);
     uv_run(&driver.loop, UV_RUN_DEFAULT);
     rc = uv_loop_close(&driver.loop);
     assert(rc == 0);

@@ -17,13 +17,14 @@
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
-#include <unistd.h>
+
+#include "input_lines.h"
 
 #include "base/log.h"
 #include "base/strbuf.h"
 #include "store/redis/link.h"
 
-enum { DRIVER_WORDS_MAX = 64, DRIVER_LINE_MAX = 65536, DRIVER_SCRIPTS_MAX = 8, DRIVER_TEXT_MAX = 1 << 22 };
+enum { DRIVER_WORDS_MAX = 64, DRIVER_SCRIPTS_MAX = 8, DRIVER_TEXT_MAX = 1 << 22 };
 
 struct driver_script {
     char name[32];
@@ -32,11 +33,9 @@ struct driver_script {
 
 struct driver {
     uv_loop_t loop;
-    uv_pipe_t input;
+    struct input_lines input;
     uv_timer_t timer; /* keeps the flood going while there is no connection */
     struct redis_link *link;
-    char line[DRIVER_LINE_MAX];
-    size_t line_len;
     struct driver_script scripts[DRIVER_SCRIPTS_MAX];
     size_t script_count;
     const struct redis_script *flood_script;
@@ -206,7 +205,7 @@ static void on_closed(void *arg)
     assert(!driver->is_inside && !driver->is_closed);
     driver->is_closed = true;
     printf("closed\n");
-    uv_close((uv_handle_t *)&driver->input, NULL);
+    input_lines_close(&driver->input);
     uv_close((uv_handle_t *)&driver->timer, NULL);
 }
 
@@ -243,16 +242,17 @@ static void run_command(struct driver *driver, const char **words, size_t count)
     refuse(command, rc);
 }
 
-static void run_line(struct driver *driver, char *line)
+static void run_line(void *arg, char *line)
 {
+    struct driver *driver = arg;
     const char *words[DRIVER_WORDS_MAX] = {0};
-    size_t count = 0;
+    size_t count = input_words(line, words, DRIVER_WORDS_MAX);
 
-    for (char *save = line; count < DRIVER_WORDS_MAX && (words[count] = strsep(&save, " ")) != NULL;)
-        count++;
-    if (driver->is_closing || count == 0)
+    if (driver->is_closing)
         return;
-    if (strcmp(words[0], "state") == 0) {
+    if (count == 0 || strcmp(words[0], "close") == 0) {
+        close_link(driver);
+    } else if (strcmp(words[0], "state") == 0) {
         printf("state %s %" PRIu64 " %s\n", redis_link_is_up(driver->link) ? "up" : "down",
                redis_link_failures(driver->link), redis_link_detail(driver->link));
     } else if (strcmp(words[0], "script") == 0 && count == 4) {
@@ -267,40 +267,10 @@ static void run_line(struct driver *driver, char *line)
         uv_timer_stop(&driver->timer);
         printf("flood %" PRIu64 " %" PRIu64 " %" PRIu64 "\n", driver->flood_answered, driver->flood_failed,
                driver->flood_wrong);
-    } else if (strcmp(words[0], "close") == 0) {
-        close_link(driver);
     } else {
         driver->is_inside = true;
         run_command(driver, words, count);
         driver->is_inside = false;
-    }
-}
-
-static void on_alloc(uv_handle_t *handle, size_t suggested UNUSED, uv_buf_t *ret_buf)
-{
-    struct driver *driver = handle->data;
-
-    *ret_buf = uv_buf_init(driver->line + driver->line_len, (unsigned)(DRIVER_LINE_MAX - driver->line_len));
-}
-
-static void on_read(uv_stream_t *stream, ssize_t size, const uv_buf_t *buf UNUSED)
-{
-    struct driver *driver = stream->data;
-    char *end;
-
-    if (size < 0) {
-        uv_read_stop(stream);
-        close_link(driver);
-        return;
-    }
-    driver->line_len += (size_t)size;
-    while ((end = memchr(driver->line, '\n', driver->line_len)) != NULL) {
-        size_t used = (size_t)(end - driver->line) + 1;
-
-        *end = '\0';
-        run_line(driver, driver->line);
-        memmove(driver->line, driver->line + used, driver->line_len - used);
-        driver->line_len -= used;
     }
 }
 
@@ -339,18 +309,14 @@ int main(int argc, char **argv)
     settings.on_change = on_change;
     settings.on_change_arg = driver;
     uv_loop_init(&driver->loop);
-    uv_pipe_init(&driver->loop, &driver->input, 0);
     uv_timer_init(&driver->loop, &driver->timer);
-    driver->input.data = driver;
     driver->timer.data = driver;
     driver->is_inside = true;
     rc = redis_link_new(&driver->loop, &settings, &driver->link);
     assert(rc == 0);
     driver->is_inside = false;
     memset(credentials, 'x', sizeof(credentials)); /* it was copied */
-    rc = uv_pipe_open(&driver->input, STDIN_FILENO);
-    assert(rc == 0);
-    uv_read_start((uv_stream_t *)&driver->input, on_alloc, on_read);
+    input_lines_start(&driver->input, &driver->loop, run_line, driver);
     while (uv_run(&driver->loop, UV_RUN_ONCE))
         log_flush();
     log_flush();

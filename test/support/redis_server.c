@@ -1,3 +1,4 @@
+/* redis_server.c - starts a redis-server with a clock that the test owns, and stops it. */
 #include "redis_server.h"
 
 #include <errno.h>

@@ -7,7 +7,7 @@
 #include <cmocka.h>
 
 #include "http/address_rule.h"
-#include "http/origin.h"
+#include "http/proxy_headers.h"
 
 static enum address_kind kind_of(const char *text)
 {
@@ -82,8 +82,8 @@ static const char *judge(const char *list, const char *text)
     bool is_fine, is_fine_locally;
 
     assert_int_equal(trusted_new(list, &allow, error, sizeof(error)), 0);
-    is_fine = !address_text_refusal(allow, text, false);
-    is_fine_locally = !address_text_refusal(allow, text, true);
+    is_fine = !address_text_forbidden_by(allow, text, false);
+    is_fine_locally = !address_text_forbidden_by(allow, text, true);
     trusted_free(allow);
     assert_true(is_fine_locally || !is_fine);
     return is_fine ? "yes" : is_fine_locally ? "local" : "no";

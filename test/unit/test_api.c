@@ -30,14 +30,11 @@ static int nowhere; /* /dev/null: the failures are part of the tests */
 /* The stand-in for the server: routes, and one request at a time. */
 struct http_server {
     struct {
-        const char *method;
-        const char *pattern;
-        http_handler_fn handler;
+        const struct http_route *row;
         void *arg;
     } routes[ROUTES_MAX];
     size_t count;
-    http_handler_fn done;
-    void *done_arg;
+    struct http_hooks hooks;
 };
 
 struct http_request {
@@ -46,7 +43,8 @@ struct http_request {
     const char *query;
     const char *body;
     const char *param;
-    const char *route;
+    const struct http_route *route; /* NULL: none */
+    bool was_handled;
     struct arena arena;
     uint64_t started_ns;
     int answers;
@@ -58,27 +56,22 @@ struct http_request {
     void *unsent_arg;
 };
 
-int http_server_route(struct http_server *server, const char *method, const char *pattern,
-                      http_handler_fn handler, void *arg)
+int http_server_route(struct http_server *server, const struct http_route *route, void *arg)
 {
     assert_true(server->count < ROUTES_MAX);
-    server->routes[server->count].method = method;
-    server->routes[server->count].pattern = pattern;
-    server->routes[server->count].handler = handler;
+    server->routes[server->count].row = route;
     server->routes[server->count].arg = arg;
     server->count++;
     return 0;
 }
 
-void http_server_on_done(struct http_server *server, http_handler_fn fn, void *arg)
+/*
+ * Most tests ask without a key and without a signature: see functional/test_api_key.py and
+ * test_webhooks.py.
+ */
+void http_server_hooks(struct http_server *server, const struct http_hooks *hooks)
 {
-    server->done = fn;
-    server->done_arg = arg;
-}
-
-/* No key is needed here and nobody signs: see functional/test_api_key.py and test_webhooks.py. */
-void http_server_guard(struct http_server *server UNUSED, http_guard_fn guard UNUSED, void *arg UNUSED)
-{
+    server->hooks = *hooks;
 }
 
 void http_request_set_user(struct http_request *request UNUSED, void *user UNUSED)
@@ -92,11 +85,6 @@ static struct key *asked_with;
 void *http_request_user(const struct http_request *request UNUSED)
 {
     return asked_with;
-}
-
-int http_server_set_vital(struct http_server *server UNUSED, const char *pattern UNUSED)
-{
-    return 0;
 }
 
 size_t http_request_header_count(const struct http_request *request UNUSED)
@@ -183,9 +171,14 @@ const char *http_request_param(const struct http_request *request, const char *n
     return request->param;
 }
 
-const char *http_request_route(const struct http_request *request)
+const struct http_route *http_request_route(const struct http_request *request)
 {
     return request->route;
+}
+
+bool http_request_was_handled(const struct http_request *request)
+{
+    return request->was_handled;
 }
 
 const char *http_request_id(const struct http_request *request UNUSED)
@@ -287,7 +280,8 @@ static void fake_health(const struct store *store, struct store_health *ret_heal
 {
     const struct fake_store *fake = CONTAINER_OF(store, struct fake_store, store);
 
-    *ret_health = (struct store_health){fake->is_ready, "fake", fake->is_ready ? "" : "the disk is full"};
+    *ret_health = (struct store_health){
+        .is_ready = fake->is_ready, .name = "fake", .detail = fake->is_ready ? "" : "the disk is full"};
 }
 
 static void fake_stats(const struct store *store UNUSED, struct store_stats *ret_stats)
@@ -343,18 +337,19 @@ static void ask_as(struct world *world, const char *method, const char *pattern,
     arena_reset(&arena);
     *request = (struct http_request){.method = method,
                                      .path = pattern,
-                                     .route = pattern,
+                                     .was_handled = true,
                                      .query = query ? query : "",
                                      .body = body ? body : "",
                                      .param = "x",
                                      .started_ns = clock_elapsed_ns(),
                                      .arena = arena};
     world->fake.done = NULL;
-    while (i < world->server.count && (strcmp(world->server.routes[i].pattern, pattern) != 0 ||
-                                       strcmp(world->server.routes[i].method, method) != 0))
+    while (i < world->server.count && (strcmp(world->server.routes[i].row->pattern, pattern) != 0 ||
+                                       strcmp(world->server.routes[i].row->method, method) != 0))
         i++;
     assert_true(i < world->server.count);
-    world->server.routes[i].handler(request, world->server.routes[i].arg);
+    request->route = world->server.routes[i].row;
+    request->route->handler(request, world->server.routes[i].arg);
     if (world->fake.done) {
         assert_int_equal(request->answers, 0);
         store_done_fn done = world->fake.done;
@@ -365,7 +360,7 @@ static void ask_as(struct world *world, const char *method, const char *pattern,
             world->fake.done(world->fake.arg, world->fake.err, world->fake.err ? NULL : &world->fake.result);
     }
     assert_int_equal(request->answers, 1);
-    world->server.done(request, world->server.done_arg);
+    world->server.hooks.done(request, request->route, world->server.hooks.arg);
 }
 
 /* A POST if there is a body, else a GET. */
@@ -374,16 +369,25 @@ static void ask(struct world *world, const char *pattern, const char *query, con
     ask_as(world, body ? "POST" : "GET", pattern, query, body);
 }
 
-/* A request that the server itself answered. */
-static void refuse(struct world *world, const char *method, const char *route, const char *param, int status)
+static const struct http_route *first_row_of(const struct world *world, const char *pattern)
+{
+    for (size_t i = 0; i < world->server.count; i++) {
+        if (strcmp(world->server.routes[i].row->pattern, pattern) == 0)
+            return world->server.routes[i].row;
+    }
+    return NULL;
+}
+
+/* A request that the server itself answered; `pattern` "": no row has its path. */
+static void refuse(struct world *world, const char *method, const char *pattern, int status)
 {
     world->request.method = method;
     world->request.path = "/path";
-    world->request.route = route;
-    world->request.param = param;
+    world->request.route = first_row_of(world, pattern);
+    world->request.was_handled = false;
     world->request.status = status;
     world->request.started_ns = clock_elapsed_ns();
-    world->server.done(&world->request, world->server.done_arg);
+    world->server.hooks.done(&world->request, world->request.route, world->server.hooks.arg);
 }
 
 static void assert_answer(const struct world *world, int status, const char *part)
@@ -519,9 +523,9 @@ static void allocate__a_store_that_fails_is_unavailable(void **state UNUSED)
 
 static void every_route__a_store_that_fails_is_unavailable(void **state UNUSED)
 {
-    static const char *const looks[] = {"/api/v1/status", "/api/v1/pods",          "/api/v1/pod/{name}",
-                                        "/api/v1/calls",  "/api/v1/call/{sid}",    "/api/v1/merchants",
-                                        "/api/v1/tiers",  "/api/v1/merchants/{id}"};
+    static const char *const looks[] = {"/api/v1/pods",          "/api/v1/pod/{name}", "/api/v1/calls",
+                                        "/api/v1/call/{sid}",    "/api/v1/merchants",  "/api/v1/tiers",
+                                        "/api/v1/merchants/{id}"};
     static const char *const changes[][2] = {
         {"/api/v1/release", SID_BODY},
         {"/api/v1/renew", SID_BODY},
@@ -543,6 +547,8 @@ static void every_route__a_store_that_fails_is_unavailable(void **state UNUSED)
         assert_answer(&world, 503, "\"code\":\"unavailable\"");
         assert_string_equal(world.request.retry_after, "1");
     }
+    ask(&world, "/api/v1/status", NULL, NULL);
+    assert_answer(&world, 200, "\"status\":\"down\"");
     world_release(&world);
 }
 
@@ -776,9 +782,16 @@ static void tiers__that_cannot_be_are_logged_and_counted(void **state UNUSED)
     log_end(file, text);
     assert_answer(&world, 400, "the chain is empty");
     assert_one_line(text, "\"error\":\"the chain is empty\"");
-    world.fake.result = (struct result){.outcome = OUTCOME_OK};
+    world.fake.result = (struct result){
+        .outcome = OUTCOME_OK,
+        .change = {
+            .old_text = "{\n\"gold\": 2}", .new_text = "{\"gold\":1}", .version = 2, .is_changed = true}};
+    file = log_begin(LOG_INFO);
     ask_as(&world, "PUT", "/api/v1/tiers", NULL, "{\"gold\":1}");
+    log_end(file, text);
     assert_answer(&world, 200, "\"success\":true");
+    assert_one_line(text, "\"version\":2,\"old\":{\"gold\":2},\"new\":{\"gold\":1}");
+    world.fake.result = (struct result){.outcome = OUTCOME_OK};
     ask(&world, "/metrics", NULL, NULL);
     assert_answer(&world, 200, "\nsmart_router_tier_config_errors_total 5\n");
     world_release(&world);
@@ -825,17 +838,17 @@ static void log__one_line_for_each_refusal_with_its_reason(void **state UNUSED)
 static void log__tells_what_the_server_itself_refused(void **state UNUSED)
 {
     static const struct {
-        const char *method, *route, *param;
+        const char *method, *pattern;
         int status;
     } refused[] = {
-        {"", "", NULL, 400},
-        {"", "", NULL, 408},
-        {"POST", "", NULL, 413},
-        {"GET", "", NULL, 431},
-        {"", "", NULL, 505},
-        {"GET", "", NULL, 404},
-        {"PATCH", ALLOCATE, NULL, 405},
-        {"GET", "/api/v1/pod/{name}", NULL, 400}, /* its parameter hides a NUL */
+        {"", "", 400},
+        {"", "", 408},
+        {"POST", "", 413},
+        {"GET", "", 431},
+        {"", "", 505},
+        {"GET", "", 404},
+        {"PATCH", ALLOCATE, 405},
+        {"GET", "/api/v1/pod/{name}", 400}, /* its parameter hides a NUL */
     };
     char text[LOG_TEXT_MAX];
     struct world world;
@@ -844,7 +857,7 @@ static void log__tells_what_the_server_itself_refused(void **state UNUSED)
     world_init(&world, &plain_settings);
     for (size_t i = 0; i < ARRAY_LEN(refused); i++) {
         file = log_begin(LOG_INFO);
-        refuse(&world, refused[i].method, refused[i].route, refused[i].param, refused[i].status);
+        refuse(&world, refused[i].method, refused[i].pattern, refused[i].status);
         log_end(file, text);
         assert_one_line(text, "\"level\":\"info\"");
         assert_one_line(text, "\"msg\":\"request refused\"");
@@ -868,7 +881,7 @@ static void log__is_quiet_about_probes_and_what_is_polled(void **state UNUSED)
         ask(&world, polled[i], NULL, NULL);
     world.fake.is_ready = false;
     ask(&world, "/ready", NULL, NULL);
-    refuse(&world, "POST", "/health", NULL, 405);
+    refuse(&world, "POST", "/health", 405);
     log_end(file, text);
     assert_string_equal(text, "");
     file = log_begin(LOG_DEBUG);
@@ -928,18 +941,135 @@ static void head__never_takes_a_pod(void **state UNUSED)
 
     world_init(&world, &plain_settings);
     for (size_t i = 0; i < world.server.count; i++) {
-        if (strcmp(world.server.routes[i].pattern, "/api/v1/twilio/allocate") != 0)
+        const struct http_route *row = world.server.routes[i].row;
+
+        if (strcmp(row->pattern, "/api/v1/twilio/allocate") != 0)
             continue;
         world.request = (struct http_request){.method = "HEAD",
                                               .path = "/",
-                                              .route = "/api/v1/twilio/allocate",
+                                              .route = row,
                                               .query = "CallSid=CA1",
                                               .body = "",
                                               .arena = world.request.arena};
-        world.server.routes[i].handler(&world.request, world.server.routes[i].arg);
+        row->handler(&world.request, world.server.routes[i].arg);
         assert_int_equal(world.request.status, 405);
     }
     assert_int_equal(world.fake.commands, 0);
+    world_release(&world);
+}
+
+/* What the guard says to a client without a key; 0: it may go on. */
+static int guard_says(struct world *world, const struct http_route *route, const char *path)
+{
+    const char *error = NULL;
+    int status;
+
+    world->request.path = path;
+    status = world->server.hooks.guard(&world->request, route, world->server.hooks.arg, &error);
+    assert_int_equal(status != 0, error != NULL);
+    return status;
+}
+
+static void set_a_key(struct world *world)
+{
+    const char *const texts[SECRET_KINDS] = {"the-secret-of-the-admin", "", "", ""};
+
+    assert_int_equal(api_set_secrets(world->api, texts, ""), 0);
+}
+
+static void never_run(struct http_request *request UNUSED, void *arg UNUSED)
+{
+    fail();
+}
+
+static void guard__a_row_that_says_nothing_is_closed(void **state UNUSED)
+{
+    static const struct http_route nothing = {"GET", "/brand-new", never_run};
+    struct key call = {.name = "caller", .role = ROLE_CALL};
+    struct key admin = {.name = "root", .role = ROLE_ADMIN};
+    struct world world;
+
+    world_init(&world, &plain_settings);
+    assert_int_equal(guard_says(&world, &nothing, "/brand-new"), 0); /* no key is set: all is open */
+    set_a_key(&world);
+    assert_int_equal(guard_says(&world, &nothing, "/brand-new"), 401);
+    /* Nor does it run if the guard has failed to see that, or for a key of any role but admin. */
+    assert_false(world.server.hooks.admit(&world.request, &nothing, world.server.hooks.arg));
+    assert_int_equal(world.request.status, 401);
+    asked_with = &call;
+    assert_false(world.server.hooks.admit(&world.request, &nothing, world.server.hooks.arg));
+    assert_int_equal(world.request.status, 403);
+    asked_with = &admin;
+    assert_true(world.server.hooks.admit(&world.request, &nothing, world.server.hooks.arg));
+    asked_with = NULL;
+    world_release(&world);
+}
+
+static void guard__a_path_without_a_row_is_closed_under_the_api(void **state UNUSED)
+{
+    struct world world;
+
+    world_init(&world, &plain_settings);
+    set_a_key(&world);
+    assert_int_equal(guard_says(&world, NULL, "/api/v1"), 401);
+    assert_int_equal(guard_says(&world, NULL, "/api/v1/nothing/here"), 401);
+    assert_int_equal(guard_says(&world, NULL, "/api/v10"), 0);
+    assert_int_equal(guard_says(&world, NULL, "/nothing"), 0);
+    world_release(&world);
+}
+
+static void guard__each_route_asks_for_what_its_row_says(void **state UNUSED)
+{
+    struct world world;
+
+    world_init(&world, &plain_settings);
+    set_a_key(&world);
+    for (size_t i = 0; i < world.server.count; i++) {
+        const struct http_route *row = world.server.routes[i].row;
+        int status = guard_says(&world, row, row->pattern);
+
+        assert_int_equal(status, row->auth == ROUTE_BY_KEY ? 401 : 0);
+        assert_true(row->auth == ROUTE_BY_KEY || row->roles == 0);
+    }
+    world_release(&world);
+}
+
+/* Cuts the next name in braces off *pattern. False: there are no more. */
+static bool next_name(const char **pattern, char name[32])
+{
+    const char *brace = strchr(*pattern, '{');
+    size_t len;
+
+    if (!brace)
+        return false;
+    len = strcspn(brace + 1, ".}");
+    assert_true(len < 32);
+    memcpy(name, brace + 1, len);
+    name[len] = '\0';
+    *pattern = brace + 1 + len;
+    return true;
+}
+
+static void rows__describe_every_parameter_of_their_paths(void **state UNUSED)
+{
+    struct world world;
+
+    world_init(&world, &plain_settings);
+    for (size_t i = 0; i < world.server.count; i++) {
+        const struct http_route *row = world.server.routes[i].row;
+        const struct route_param *param = row->params;
+        const char *at = row->pattern;
+        char name[32];
+
+        assert_non_null(row->summary);
+        while (next_name(&at, name))
+            assert_true(http_route_has_param(row, name));
+        for (; param && param->name; param++) {
+            snprintf(name, sizeof(name), "{%s}", param->name);
+            assert_int_equal(param->place == ROUTE_IN_PATH, strstr(row->pattern, name) != NULL);
+            assert_true(param->kind != ROUTE_NUMBER || param->max > param->min);
+        }
+    }
     world_release(&world);
 }
 
@@ -968,6 +1098,10 @@ int main(void)
         cmocka_unit_test(ready__says_why_it_is_not),
         cmocka_unit_test(metrics__are_there_when_the_store_is_not),
         cmocka_unit_test(head__never_takes_a_pod),
+        cmocka_unit_test(guard__a_row_that_says_nothing_is_closed),
+        cmocka_unit_test(guard__a_path_without_a_row_is_closed_under_the_api),
+        cmocka_unit_test(guard__each_route_asks_for_what_its_row_says),
+        cmocka_unit_test(rows__describe_every_parameter_of_their_paths),
     };
 
     log_configure(LOG_WARN, LOG_JSON);

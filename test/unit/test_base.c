@@ -8,15 +8,68 @@
 
 #include "base/arena.h"
 #include "base/clock.h"
-#include "base/complaint.h"
 #include "base/heap.h"
+#include "base/hex.h"
 #include "base/json.h"
 #include "base/list.h"
 #include "base/log_limit.h"
+#include "base/log_repeat.h"
+#include "base/log_text.h"
 #include "base/map.h"
-#include "base/ratelimit.h"
+#include "base/nearest.h"
+#include "base/random.h"
 #include "base/slice.h"
 #include "base/strbuf.h"
+
+static void json__says_where_it_is_wrong(void **state UNUSED)
+{
+    static const struct {
+        const char *text;
+        size_t line, column;
+    } rows[] = {
+        {"", 1, 1},
+        {"nonsense", 1, 1},
+        {"{\"a\":1,}", 1, 8},
+        {"{\n  \"a\": 1\n  \"b\": 2\n}", 3, 3},
+        {"{\"\xc3\xa4\xc3\xb6\": x}", 1, 8},
+        {"{} {}", 1, 4},
+        {"[1, 2", 1, 6},
+    };
+
+    for (size_t i = 0; i < ARRAY_LEN(rows); i++) {
+        size_t line, column;
+
+        json_find_fault(slice_of(rows[i].text), &line, &column);
+        if (line != rows[i].line || column != rows[i].column)
+            fail_msg("%s: line %zu, column %zu", rows[i].text, line, column);
+    }
+}
+
+static void json__is_made_compact_outside_of_its_strings(void **state UNUSED)
+{
+    struct strbuf buf;
+
+    strbuf_init(&buf, NULL, 1024);
+    json_compact(&buf, SLICE("{\n \"a b\" :\t\"x \\\" \\\\\" , \"c\": [ 1 ,2 ]\r\n}\n"));
+    assert_string_equal(buf.data, "{\"a b\":\"x \\\" \\\\\",\"c\":[1,2]}");
+    strbuf_release(&buf);
+}
+
+static void nearest__is_the_name_that_was_probably_meant(void **state UNUSED)
+{
+    static const char *const names[] = {"type", "target", "max_concurrent", "tier"};
+
+    assert_int_equal(edit_distance("teir", "tier", 2), 1);
+    assert_int_equal(edit_distance("ca", "abc", 5), 3);
+    assert_int_equal(edit_distance("kitten", "sitting", 5), 3);
+    assert_int_equal(edit_distance("kitten", "sitting", 2), 3); /* more than the limit */
+    assert_int_equal(edit_distance("TARGET", "target", 2), 0);
+    assert_int_equal(edit_distance("", "ab", 2), 2);
+    assert_string_equal(nearest_name("targt", names, ARRAY_LEN(names), 2), "target");
+    assert_string_equal(nearest_name("teir", names, ARRAY_LEN(names), 2), "tier");
+    assert_string_equal(nearest_name("maxConcurrent", names, ARRAY_LEN(names), 2), "max_concurrent");
+    assert_null(nearest_name("colour", names, ARRAY_LEN(names), 2));
+}
 
 static void slice__a_word_counts_whatever_its_case(void **state UNUSED)
 {
@@ -413,15 +466,15 @@ static void list__keeps_order_and_forgives_a_second_remove(void **state UNUSED)
     assert_int_equal(expect, 3);
 }
 
-static void ratelimit__lets_a_burst_pass_in_every_interval(void **state UNUSED)
+static void log_burst__lets_a_burst_pass_in_every_interval(void **state UNUSED)
 {
-    struct ratelimit limit = {0};
+    struct log_burst limit = {0};
 
     for (uint64_t begin_ms = 0; begin_ms <= 1000; begin_ms += 500) { /* a clock may start with 0 */
-        assert_true(ratelimit_passes(&limit, 3, 400, begin_ms));
-        assert_true(ratelimit_passes(&limit, 3, 400, begin_ms + 100));
-        assert_true(ratelimit_passes(&limit, 3, 400, begin_ms + 399));
-        assert_false(ratelimit_passes(&limit, 3, 400, begin_ms + 399));
+        assert_true(log_burst_passes(&limit, 3, 400, begin_ms));
+        assert_true(log_burst_passes(&limit, 3, 400, begin_ms + 100));
+        assert_true(log_burst_passes(&limit, 3, 400, begin_ms + 399));
+        assert_false(log_burst_passes(&limit, 3, 400, begin_ms + 399));
     }
 }
 
@@ -456,19 +509,66 @@ static void log_limit__counts_what_it_leaves_out_of_each_kind(void **state UNUSE
     assert_int_equal(log_limit_left_out(LOG_OF_REFUSED), 0);
 }
 
-static void complaint__is_due_at_once_and_then_now_and_then_with_their_number(void **state UNUSED)
+static void log_repeat__is_due_at_once_and_then_now_and_then_with_their_number(void **state UNUSED)
 {
-    struct complaint complaint = {0};
+    struct log_repeat repeat = {0};
     size_t told = 0;
 
-    assert_false(complaint_is_due(&complaint, 0, 0, 100, &told));
-    assert_true(complaint_is_due(&complaint, 2, 0, 100, &told)); /* a clock may start with 0 */
+    assert_false(log_repeat_is_due(&repeat, 0, 0, 100, &told));
+    assert_true(log_repeat_is_due(&repeat, 2, 0, 100, &told)); /* a clock may start with 0 */
     assert_int_equal(told, 2);
-    assert_false(complaint_is_due(&complaint, 1, 100, 100, &told));
-    assert_false(complaint_is_due(&complaint, 1, 100, 100, &told));
-    assert_true(complaint_is_due(&complaint, 1, 101, 100, &told));
+    assert_false(log_repeat_is_due(&repeat, 1, 100, 100, &told));
+    assert_false(log_repeat_is_due(&repeat, 1, 100, 100, &told));
+    assert_true(log_repeat_is_due(&repeat, 1, 101, 100, &told));
     assert_int_equal(told, 3);
-    assert_false(complaint_is_due(&complaint, 0, 500, 100, &told));
+    assert_false(log_repeat_is_due(&repeat, 0, 500, 100, &told));
+    assert_true(log_repeat_is_due(&repeat, 1, 500, 100, NULL));
+    assert_false(log_repeat_is_due(&repeat, 1, 501, 100, NULL));
+    log_repeat_restart(&repeat);
+    assert_true(log_repeat_is_due(&repeat, 1, 502, 100, &told));
+    assert_int_equal(told, 1);
+}
+
+static void hex__reads_what_it_writes_and_nothing_else(void **state UNUSED)
+{
+    char text[4];
+
+    hex_write(text, 4, 0x1beef);
+    assert_memory_equal(text, "beef", 4);
+    for (int byte = 0; byte < 256; byte++) {
+        hex_write(text, 2, (uint64_t)byte);
+        assert_int_equal(hex_pair(text), byte);
+        assert_int_equal(hex_value((char)byte) >= 0,
+                         byte != 0 && strchr("0123456789abcdefABCDEF", byte) != NULL);
+    }
+    assert_int_equal(hex_pair("Fg"), -1);
+    assert_int_equal(hex_pair("F"), -1);
+    assert_int_equal(hex_pair(""), -1);
+}
+
+static void random__spreads_a_time_over_its_second_half(void **state UNUSED)
+{
+    uint64_t least = UINT64_MAX, most = 0;
+
+    for (int i = 0; i < 1000; i++) {
+        uint64_t ms = random_jitter_ms(1000);
+
+        least = min_u64(least, ms);
+        most = max_u64(most, ms);
+    }
+    assert_in_range(least, 500, 600);
+    assert_in_range(most, 900, 1000);
+    assert_int_equal(random_jitter_ms(0), 0);
+}
+
+static void slice__is_printable_without_spaces_and_control_characters(void **state UNUSED)
+{
+    assert_true(slice_is_printable(SLICE("")));
+    assert_true(slice_is_printable(SLICE("!aZ09~")));
+    assert_false(slice_is_printable(SLICE("a b")));
+    assert_false(slice_is_printable(SLICE("a\x7f")));
+    assert_false(slice_is_printable(SLICE("\xc3\xa4")));
+    assert_false(slice_is_printable((struct slice){"a\0", 2}));
 }
 
 int main(void)
@@ -484,14 +584,20 @@ int main(void)
         cmocka_unit_test(json__writes_commas_where_they_belong),
         cmocka_unit_test(json__parses_one_text_and_nothing_else),
         cmocka_unit_test(json__is_checked_to_the_letter),
+        cmocka_unit_test(json__says_where_it_is_wrong),
+        cmocka_unit_test(json__is_made_compact_outside_of_its_strings),
+        cmocka_unit_test(nearest__is_the_name_that_was_probably_meant),
         cmocka_unit_test(slice__a_word_counts_whatever_its_case),
         cmocka_unit_test(slice__lists_are_taken_apart_from_both_ends),
         cmocka_unit_test(list__can_be_taken_apart_and_put_back),
         cmocka_unit_test(list__keeps_order_and_forgives_a_second_remove),
-        cmocka_unit_test(ratelimit__lets_a_burst_pass_in_every_interval),
+        cmocka_unit_test(log_burst__lets_a_burst_pass_in_every_interval),
         cmocka_unit_test(log_cut__shows_the_beginning_and_the_length),
         cmocka_unit_test(log_limit__counts_what_it_leaves_out_of_each_kind),
-        cmocka_unit_test(complaint__is_due_at_once_and_then_now_and_then_with_their_number),
+        cmocka_unit_test(hex__reads_what_it_writes_and_nothing_else),
+        cmocka_unit_test(random__spreads_a_time_over_its_second_half),
+        cmocka_unit_test(slice__is_printable_without_spaces_and_control_characters),
+        cmocka_unit_test(log_repeat__is_due_at_once_and_then_now_and_then_with_their_number),
     };
 
     return cmocka_run_group_tests_name("base", tests, NULL, NULL);

@@ -114,6 +114,38 @@ static void values__of_every_type_are_read(void **state UNUSED)
     config_free(config);
 }
 
+static void base_url__comes_from_the_public_one(void **state UNUSED)
+{
+    static const char *const pairs[][2] = {
+        {"https://voice.example.com", "wss://voice.example.com"},
+        {"https://example.com:444/voice/", "wss://example.com:444/voice"},
+        {"http://[::1]:8080", "ws://[::1]:8080"},
+        {"HTTPS://voice.example.com", "wss://voice.example.com"},
+    };
+    struct strbuf shown;
+
+    for (size_t i = 0; i < ARRAY_LEN(pairs); i++) {
+        struct config *config = LOAD("PUBLIC_BASE_URL", pairs[i][0]);
+
+        assert_string_equal(config_errors(config).data, "");
+        assert_string_equal(config_settings(config)->voice_agent_base_url, pairs[i][1]);
+        strbuf_init(&shown, NULL, 64 * 1024);
+        config_show(config, &shown);
+        assert_non_null(strstr(shown.data, "# default, from PUBLIC_BASE_URL\n"));
+        strbuf_release(&shown);
+        config_free(config);
+    }
+}
+
+static void base_url__that_is_set_stays(void **state UNUSED)
+{
+    struct config *config = LOAD("PUBLIC_BASE_URL", "https://voice.example.com", "VOICE_AGENT_BASE_URL",
+                                 "wss://streams.example.com");
+
+    assert_string_equal(config_settings(config)->voice_agent_base_url, "wss://streams.example.com");
+    config_free(config);
+}
+
 static void empty_value__counts_as_unset(void **state UNUSED)
 {
     struct config *config = LOAD("HTTP_PORT", "", "API_KEY", "", "API_KEY_FILE", "", "DATA_DIR", "");
@@ -325,7 +357,8 @@ static void secret__is_masked_wherever_it_comes_from(void **state UNUSED)
     assert_null(strstr(text.data, "s3cret"));
     strbuf_reset(&text);
     config_show_markdown(&text);
-    assert_non_null(strstr(text.data, "`REDIS_URL_FILE`, `REDIS_SENTINEL_PASSWORD_FILE`"));
+    assert_non_null(strstr(text.data, "`REDIS_URL_FILE`"));
+    assert_non_null(strstr(text.data, "`REDIS_SENTINEL_PASSWORD_FILE`"));
     strbuf_release(&text);
     config_free(config);
 }
@@ -432,6 +465,18 @@ static void pod_source__is_kubernetes_where_something_says_where_that_is(void **
                   "POD_SOURCE", "kubernetes", "STATIC_PODS", "a", "KUBECONFIG", "/etc/kubeconfig");
 }
 
+/* In characters. */
+static size_t widest_line(const char *text)
+{
+    size_t widest = 0, columns = 0;
+
+    for (; *text; text++) {
+        columns = *text == '\n' ? 0 : columns + (((unsigned char)*text & 0xc0) != 0x80);
+        widest = columns > widest ? columns : widest;
+    }
+    return widest;
+}
+
 static void show__says_the_value_and_where_it_comes_from(void **state UNUSED)
 {
     struct config *config = LOAD("HTTP_PORT", "8081", "NAMESPACE", "voice", "STATIC_PODS", "a", "LEASE_TTL",
@@ -450,9 +495,94 @@ static void show__says_the_value_and_where_it_comes_from(void **state UNUSED)
     strbuf_reset(&text);
     config_show_markdown(&text);
     assert_false(strbuf_failed(&text));
-    assert_non_null(strstr(text.data, "\n| `HTTP_PORT` | `8080` | a port from 0 to 65535 | "));
+    assert_non_null(strstr(text.data, "\n- **`HTTP_PORT`** (a port from 0 to 65535; default `8080`): "));
+    assert_true(widest_line(text.data) > 90);
+    assert_true(widest_line(text.data) <= 100);
     strbuf_release(&text);
     config_free(config);
+}
+
+struct found {
+    size_t count;
+    char text[256];
+};
+
+static void found(void *arg, const char *name, const char *nearest)
+{
+    struct found *list = arg;
+    size_t len = strlen(list->text);
+
+    list->count++;
+    snprintf(list->text + len, sizeof(list->text) - len, "%s>%s ", name, nearest ? nearest : "-");
+}
+
+static void assert_unknown(const char *variable, const char *expected)
+{
+    char copy[128];
+    char *environment[] = {copy, NULL};
+    struct found list = {0};
+
+    snprintf(copy, sizeof(copy), "%s", variable);
+    config_find_unknown(environment, found, &list);
+    if (strcmp(list.text, expected) != 0)
+        fail_msg("%s: \"%s\" instead of \"%s\"", variable, list.text, expected);
+}
+
+static void unknown__variables_that_look_like_settings_are_named(void **state UNUSED)
+{
+    assert_unknown("HTTP_PROT=1", "HTTP_PROT>HTTP_PORT ");
+    assert_unknown("http_port=1", "http_port>HTTP_PORT ");
+    assert_unknown("REDIS_URI=1", "REDIS_URI>REDIS_URL ");
+    assert_unknown("API_KEYS_FLIE=1", "API_KEYS_FLIE>API_KEYS_FILE ");
+    assert_unknown("CALL_MAX_DURATOIN=1", "CALL_MAX_DURATOIN>CALL_MAX_DURATION ");
+    assert_unknown("VOICE_AGENT_BASEURLS=1", "VOICE_AGENT_BASEURLS>VOICE_AGENT_BASE_URL ");
+    assert_unknown("LEADER_ELECTION_PERIOD=1", "LEADER_ELECTION_PERIOD>LEADER_ELECTION_DURATION ");
+    assert_unknown("GATEWAY_TIMEOUT=1", "GATEWAY_TIMEOUT>GATEWAY_IDLE_TIMEOUT ");
+    assert_unknown("REDIS_HOST=1", "REDIS_HOST>REDIS_URL ");
+}
+
+/* A warning at every start about a variable of somebody else would teach people not to read warnings. */
+static void unknown__variables_of_others_are_not_named(void **state UNUSED)
+{
+    static const char *const others[] = {
+        "HTTP_PORT=8080",
+        "API_KEY_FILE=x",
+        "HTTP_PROXY=x",
+        "HTTPS_PROXY=x",
+        "http_proxy=x",
+        "NO_PROXY=x",
+        "HTTP_HOST=x",
+        "NODE_NAME=x",
+        "POD_IP=x",
+        "APP_KEY=x",
+        "LOGNAME=x",
+        "HOSTNAME=x",
+        "HOME=x",
+        "PATH=x",
+        "LANG=x",
+        "TERM=x",
+        "PWD=x",
+        "SHLVL=1",
+        "_=x",
+        "LOG_FILE=x",
+        "LOG_DIR=x",
+        "TLS_CERT=x",
+        "KUBERNETES_PORT=tcp://10.0.0.1:443",
+        "KUBERNETES_SERVICE_PORT_HTTPS=443",
+        "KUBERNETES_PORT_443_TCP_ADDR=10.0.0.1",
+        "REDIS_SERVICE_HOST=10.0.0.2",
+        "REDIS_SERVICE_PORT=6379",
+        "REDIS_PORT=tcp://10.0.0.2:6379",
+        "REDIS_PORT_6379_TCP=tcp://10.0.0.2:6379",
+        "GATEWAY_PORT_80_TCP_PORT=80",
+        "GATEWAY_SERVICE_PORT_HTTP=80",
+        "TWILIO_ACCOUNT_SID=x",
+        "=x",
+        "noequals",
+    };
+
+    for (size_t i = 0; i < ARRAY_LEN(others); i++)
+        assert_unknown(others[i], "");
 }
 
 int main(void)
@@ -460,6 +590,8 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(defaults__are_those_of_the_documentation),
         cmocka_unit_test(values__of_every_type_are_read),
+        cmocka_unit_test(base_url__comes_from_the_public_one),
+        cmocka_unit_test(base_url__that_is_set_stays),
         cmocka_unit_test(empty_value__counts_as_unset),
         cmocka_unit_test(bad_value__is_named_with_what_is_allowed),
         cmocka_unit_test(bad_values__are_all_reported_at_once),
@@ -480,6 +612,8 @@ int main(void)
         cmocka_unit_test(errors_of_others__are_added),
         cmocka_unit_test(pod_source__is_kubernetes_where_something_says_where_that_is),
         cmocka_unit_test(show__says_the_value_and_where_it_comes_from),
+        cmocka_unit_test(unknown__variables_that_look_like_settings_are_named),
+        cmocka_unit_test(unknown__variables_of_others_are_not_named),
     };
 
     return cmocka_run_group_tests_name("config", tests, NULL, remove_secret_file);

@@ -1,29 +1,5 @@
 /* test_core_absent.c - pods that start anew, and pods that their source does not show: to the millisecond. */
-#include "../support/core_fixture.h"
-
-#define POD0 "voice-agent-0"
-#define POD1 "voice-agent-1"
-
-static void applied(void *arg, const struct record *record)
-{
-    assert_int_equal(core_apply(arg, record), 0);
-}
-
-/* The process ends; the next one has a dump of its records. */
-static void reload(struct world *world)
-{
-    struct core_settings settings = {.lease_ttl_ms = LEASE,
-                                     .call_max_duration_ms = 4 * HOUR,
-                                     .draining_ttl_ms = 6 * MINUTE,
-                                     .heartbeat_ttl_ms = 90000};
-    struct core *next = NULL;
-
-    assert_int_equal(core_new(&settings, &next), 0);
-    core_dump(world->core, applied, next);
-    core_free(world->core);
-    world->core = next;
-    core_loaded(next, world->now_ms);
-}
+#include "../support/world.h"
 
 /* A new incarnation of the pod: does its only call end? */
 static bool restart_ends(struct world *world, const char *name, uint64_t started_at_ms)
@@ -40,20 +16,13 @@ static bool restart_ends(struct world *world, const char *name, uint64_t started
     return world->result.pod_seen.ended.count > 0;
 }
 
-static struct result *miss(struct world *world, const char *name)
-{
-    return run(world, &(struct command){.type = COMMAND_POD_GONE,
-                                        .pod_gone = {name, POD_SOURCE_KUBERNETES, .is_absent = true}});
-}
-
 static void restart__compares_whole_seconds_of_the_call_with_the_start(void **state UNUSED)
 {
     for (uint64_t ms = 0; ms < 1000; ms += 333) {
         struct world world;
         uint64_t second_ms;
 
-        world_init(&world, "{\"standard\":1}");
-        add_pods(&world, 1);
+        world_init_pods(&world, &world_core, "{\"standard\":1}", 1);
         second_ms = world.now_ms;
         world.now_ms += ms;
         allocate(&world, "CA1");
@@ -72,8 +41,7 @@ static void restart__in_the_far_future_or_at_no_known_time_ends_every_call(void 
 {
     struct world world;
 
-    world_init(&world, "{\"standard\":1}");
-    add_pods(&world, 1);
+    world_init_pods(&world, &world_core, "{\"standard\":1}", 1);
     allocate(&world, "CA1");
     assert_true(restart_ends(&world, POD0, UINT64_MAX));
     allocate(&world, "CA1");
@@ -86,22 +54,21 @@ static void restart__knows_after_a_reload_when_a_call_was_moved(void **state UNU
     struct world world;
     uint64_t moved_at_ms;
 
-    world_init(&world, "{\"standard\":1}");
-    add_pods(&world, 2);
+    world_init_pods(&world, &world_core, "{\"standard\":1}", 2);
     allocate(&world, "CA1");
     renew(&world, "CA1");
     world.now_ms += 10 * MINUTE;
     moved_at_ms = world.now_ms;
-    assert_true(move(&world, "CA1", POD0)->move.was_moved);
+    assert_true(move(&world, "CA1", POD0, MINUTE)->move.was_moved);
     for (int i = 0; i < 2; i++) {
-        reload(&world);
+        world_reload(&world);
         assert_false(restart_ends(&world, POD1, moved_at_ms + RESTART_SKEW_MS - 1));
     }
     /* One that is asked for again, and gets another lease, is told anew. */
     world.now_ms += HOUR;
     assert_true(allocate(&world, "CA1")->allocate.was_existing);
     assert_false(restart_ends(&world, POD1, moved_at_ms + RESTART_SKEW_MS - 1));
-    reload(&world);
+    world_reload(&world);
     assert_true(restart_ends(&world, POD1, moved_at_ms + RESTART_SKEW_MS));
     world_release(&world);
 }
@@ -111,8 +78,7 @@ static void restart__of_the_same_incarnation_or_another_source_is_none(void **st
     struct world world;
     struct pod_seen seen = seen_of(POD0);
 
-    world_init(&world, "{\"standard\":1}");
-    add_pods(&world, 1);
+    world_init_pods(&world, &world_core, "{\"standard\":1}", 1);
     allocate(&world, "CA1");
     seen.started_at_ms = world.now_ms + HOUR;
     assert_int_equal(see(&world, seen)->pod_seen.ended.count, 0);
@@ -127,18 +93,17 @@ static void absent__pod_still_drains_after_a_reload_and_leaves_without_its_call(
 {
     struct world world;
 
-    world_init(&world, "{\"standard\":1}");
-    add_pods(&world, 1);
+    world_init_pods(&world, &world_core, "{\"standard\":1}", 1);
     allocate(&world, "CA1");
-    assert_true(miss(&world, POD0)->pod_gone.has_stayed);
-    reload(&world);
+    assert_true(miss_pod(&world, POD0)->pod_gone.has_stayed);
+    world_reload(&world);
     assert_int_equal(pod(&world, POD0)->state, POD_DRAINING);
     world.now_ms += 24 * HOUR;
     sweep(&world);
     sweep(&world);
     assert_false(call_exists(&world, "CA1"));
     assert_int_equal(allocate(&world, "CA2")->outcome, OUTCOME_NO_PODS);
-    assert_false(miss(&world, POD0)->pod_gone.has_stayed);
+    assert_false(miss_pod(&world, POD0)->pod_gone.has_stayed);
     assert_false(pod_exists(&world, POD0));
     world_release(&world);
 }
@@ -153,12 +118,11 @@ static void absent__is_recorded_once(void **state UNUSED)
     struct world world;
     size_t records = 0;
 
-    world_init(&world, "{\"standard\":1}");
-    add_pods(&world, 1);
+    world_init_pods(&world, &world_core, "{\"standard\":1}", 1);
     allocate(&world, "CA1");
     core_on_record(world.core, counted, &records);
-    miss(&world, POD0);
-    miss(&world, POD0);
+    miss_pod(&world, POD0);
+    miss_pod(&world, POD0);
     assert_int_equal(records, 1);
     world_release(&world);
 }
@@ -169,7 +133,7 @@ static void seen__alone_is_never_kept(void **state UNUSED)
     struct pod_seen seen = seen_of(POD0);
 
     /* Only in a sync: an observation by itself says how the pod is. */
-    world_init(&world, "{\"standard\":1}");
+    world_init(&world, &world_core, "{\"standard\":1}");
     seen.is_kept = true;
     assert_true(see(&world, seen)->pod_seen.is_new);
     seen.address = "no address";

@@ -1,4 +1,4 @@
-/* How the embedded store answers: order, durability modes, full and failing disks, closing. */
+/* test_embedded.c - answers of the embedded store: order, durability, failing disks, closing. */
 #include "../support/embedded_fixture.h"
 
 #include <sys/resource.h>
@@ -83,13 +83,11 @@ static void open__again_gives_the_same_state(void **state)
 {
     (void)state;
     for (size_t i = 0; i < ARRAY_LEN(modes); i++) {
-        char *before, *after;
-        size_t before_len, after_len;
+        char *before;
+        size_t before_len;
         struct fixture f;
 
-        fixture_init(&f, modes[i]);
-        fixture_open(&f);
-        fixture_add_pods(&f);
+        fixture_start(&f, modes[i]);
         for (int n = 0; n < 12; n++) {
             char sid[16];
 
@@ -118,11 +116,7 @@ static void open__again_gives_the_same_state(void **state)
         assert_int_equal(f.report.pods, FIXTURE_PODS);
         assert_int_equal(f.report.cut_bytes, 0);
         assert_true(f.report.replayed_records > 30);
-        after = fixture_dump(&f, &after_len);
-        assert_int_equal(before_len, after_len);
-        assert_memory_equal(before, after, before_len);
-        free(before);
-        free(after);
+        fixture_assert_dump(&f, before, before_len);
         fixture_release(&f);
     }
 }
@@ -133,9 +127,7 @@ static void open__time_does_not_go_back(void **state)
     struct fixture f;
 
     (void)state;
-    fixture_init(&f, EMBEDDED_FSYNC_NO);
-    fixture_open(&f);
-    fixture_add_pods(&f);
+    fixture_start(&f, EMBEDDED_FSYNC_NO);
     embedded_of(f.store)->clock_start_ms = later;
     assert_int_equal(fixture_allocate(&f, "CA1"), 0);
     fixture_close(&f);
@@ -218,9 +210,7 @@ static void removed_directory__is_never_ready_again(void **state)
         struct store_health health;
         struct fixture f;
 
-        fixture_init(&f, modes[i]);
-        fixture_open(&f);
-        fixture_add_pods(&f);
+        fixture_start(&f, modes[i]);
         assert_int_equal(fixture_allocate(&f, "CA1"), 0);
         fixture_remove_files(f.dir);
         assert_int_equal(rmdir(f.dir), 0);
@@ -231,7 +221,7 @@ static void removed_directory__is_never_ready_again(void **state)
         assert_int_equal(fixture_release_call(&f, "CA1"), -EIO);
         /* Another one under the same name is not ours. */
         assert_int_equal(mkdir(f.dir, 0700), 0);
-        compaction_repair(embedded_of(f.store));
+        repair_start(embedded_of(f.store));
         uv_run(&f.loop, UV_RUN_DEFAULT);
         assert_false(is_ready(&f));
         assert_int_equal(fixture_call(&f, "CA1"), 0);
@@ -245,9 +235,7 @@ static void removed_files__are_written_anew(void **state)
     struct fixture f;
 
     (void)state;
-    fixture_init(&f, EMBEDDED_FSYNC_EVERYSEC);
-    fixture_open(&f);
-    fixture_add_pods(&f);
+    fixture_start(&f, EMBEDDED_FSYNC_EVERYSEC);
     assert_int_equal(fixture_allocate(&f, "CA1"), 0);
     fixture_unlink(&f, "log.0000000001");
     wait_for_readiness(&f, false);
@@ -314,9 +302,7 @@ static void execute__answers_in_order_with_one_write(void **state)
         struct fixture f;
         int order;
 
-        fixture_init(&f, modes[i]);
-        fixture_open(&f);
-        fixture_add_pods(&f);
+        fixture_start(&f, modes[i]);
         store_stats(f.store, &before);
         start_waiters(&f, waiters, &order);
         uv_run(&f.loop, UV_RUN_DEFAULT);
@@ -335,9 +321,7 @@ static void close__answers_what_is_pending_and_keeps_it(void **state)
         struct fixture f;
         int order;
 
-        fixture_init(&f, modes[i]);
-        fixture_open(&f);
-        fixture_add_pods(&f);
+        fixture_start(&f, modes[i]);
         start_waiters(&f, waiters, &order);
         f.is_closed = false;
         store_close(f.store, fixture_closed, &f);
@@ -373,9 +357,7 @@ static void execute__from_a_callback_is_answered_too(void **state)
     for (size_t i = 0; i < ARRAY_LEN(modes); i++) {
         struct fixture f;
 
-        fixture_init(&f, modes[i]);
-        fixture_open(&f);
-        fixture_add_pods(&f);
+        fixture_start(&f, modes[i]);
         assert_int_equal(
             store_execute(f.store, &(struct command){.type = COMMAND_ALLOCATE, .allocate = {"CA1", "", ""}},
                           &f.arena, ask_again, &f),
@@ -413,9 +395,7 @@ static void full_disk__refuses_changes_before_they_are_made(void **state)
         struct fixture f;
         int answered;
 
-        fixture_init(&f, some[i]);
-        fixture_open(&f);
-        fixture_add_pods(&f);
+        fixture_start(&f, some[i]);
         assert_int_equal(fixture_allocate(&f, "CA-kept"), 0);
         faults.reserve = -1;
         assert_int_equal(allocate_until_refused(&f, &answered), -ENOSPC);
@@ -463,9 +443,7 @@ static void full_disk__is_noticed_by_the_command_that_finds_no_room(void **state
     struct fixture f;
 
     (void)state;
-    fixture_init(&f, EMBEDDED_FSYNC_NO);
-    fixture_open(&f);
-    fixture_add_pods(&f);
+    fixture_start(&f, EMBEDDED_FSYNC_NO);
     faults.reserve = -1;
     /* Where there is little to do, what is reserved is enough. */
     while (embedded_of(f.store)->active.reserved - embedded_of(f.store)->active.end > SEGMENT_AHEAD + 2000) {
@@ -494,9 +472,7 @@ static void full_disk__at_start_does_not_stop_the_queries(void **state)
     struct fixture f;
 
     (void)state;
-    fixture_init(&f, EMBEDDED_FSYNC_EVERYSEC);
-    fixture_open(&f);
-    fixture_add_pods(&f);
+    fixture_start(&f, EMBEDDED_FSYNC_EVERYSEC);
     assert_int_equal(fixture_allocate(&f, "CA1"), 0);
     fixture_close(&f);
     faults.reserve = -1;
@@ -519,9 +495,7 @@ static void file_size_limit__is_survived_in_every_mode(void **state)
         struct fixture f;
         int r;
 
-        fixture_init(&f, modes[i]);
-        fixture_open(&f);
-        fixture_add_pods(&f);
+        fixture_start(&f, modes[i]);
         assert_int_equal(fixture_allocate(&f, "CA1"), 0);
         assert_int_equal(getrlimit(RLIMIT_FSIZE, &old), 0);
         small = old;
@@ -553,9 +527,7 @@ static void write_error__is_answered_and_repaired(void **state)
         struct fixture f;
         int order;
 
-        fixture_init(&f, modes[i]);
-        fixture_open(&f);
-        fixture_add_pods(&f);
+        fixture_start(&f, modes[i]);
         assert_int_equal(fixture_allocate(&f, "CA1"), 0);
         faults.pwrite = 2; /* the batch, and the first attempt at a repair */
         start_waiters(&f, waiters, &order);
@@ -581,9 +553,7 @@ static void sync_error__is_answered_with_an_error_when_the_answer_means_on_disk(
     struct fixture f;
 
     (void)state;
-    fixture_init(&f, EMBEDDED_FSYNC_ALWAYS);
-    fixture_open(&f);
-    fixture_add_pods(&f);
+    fixture_start(&f, EMBEDDED_FSYNC_ALWAYS);
     faults.sync = 1;
     assert_int_equal(fixture_allocate(&f, "CA1"), -EIO);
     assert_int_equal(calls(&f), 0);
@@ -601,9 +571,7 @@ static void sync_error__once_a_second_refuses_until_repaired(void **state)
     struct fixture f;
 
     (void)state;
-    fixture_init(&f, EMBEDDED_FSYNC_EVERYSEC);
-    fixture_open(&f);
-    fixture_add_pods(&f);
+    fixture_start(&f, EMBEDDED_FSYNC_EVERYSEC);
     assert_int_equal(fixture_allocate(&f, "CA1"), 0);
     faults.sync = 1;
     wait_for_readiness(&f, false);
@@ -622,9 +590,7 @@ static void close__while_the_disk_fails_comes_to_an_end(void **state)
     for (size_t i = 0; i < ARRAY_LEN(modes); i++) {
         struct fixture f;
 
-        fixture_init(&f, modes[i]);
-        fixture_open(&f);
-        fixture_add_pods(&f);
+        fixture_start(&f, modes[i]);
         assert_int_equal(fixture_allocate(&f, "CA1"), 0);
         faults.pwrite = -1;
         assert_int_equal(fixture_allocate(&f, "CA2"), -EIO);

@@ -1,4 +1,7 @@
-/* A process that is killed at any moment, also while it makes snapshots: what it acknowledged is there. */
+/*
+ * test_embedded_crash.c - a process is killed at any moment, also while it makes snapshots: the
+ * changes that it acknowledged are there afterwards.
+ */
 #include "../support/embedded_fixture.h"
 
 #include <signal.h>

@@ -1,4 +1,7 @@
-/* What the embedded store makes of its files after a crash, after damage, and when it replaces them. */
+/*
+ * test_embedded_files.c - files of the embedded store after a crash, after damage, and while they
+ * are replaced.
+ */
 #include "../support/embedded_fixture.h"
 
 #include <endian.h>
@@ -410,8 +413,8 @@ static void snapshot__replaces_the_log_and_loads_again(void **state)
     (void)state;
     for (size_t m = 0; m < ARRAY_LEN(modes); m++) {
         struct fixture f;
-        char *before, *after;
-        size_t before_len, after_len;
+        char *before;
+        size_t before_len;
 
         fixture_init(&f, modes[m]);
         f.settings.snapshot_after_bytes = 20000;
@@ -425,11 +428,7 @@ static void snapshot__replaces_the_log_and_loads_again(void **state)
         fixture_close(&f);
         fixture_open(&f);
         assert_int_equal(f.report.calls, 2);
-        after = fixture_dump(&f, &after_len);
-        assert_int_equal(before_len, after_len);
-        assert_memory_equal(before, after, before_len);
-        free(before);
-        free(after);
+        fixture_assert_dump(&f, before, before_len);
         fixture_release(&f);
     }
 }
@@ -534,14 +533,12 @@ static void damaged_snapshot__is_refused_unless_the_log_is_still_there(void **st
     bytes[8] = 9;
     fixture_write_file(&f, SNAPSHOT_2, bytes, len, 0);
     assert_int_equal(fixture_try_open(&f), -EOPNOTSUPP);
-    assert_non_null(strstr(f.error, "version 9"));
+    assert_non_null(strstr(f.error, "format 9"));
     free(bytes);
     fixture_release(&f);
 
     /* A crash after the snapshot was written and before the log was removed, and then damage. */
-    fixture_init(&f, EMBEDDED_FSYNC_NO);
-    fixture_open(&f);
-    fixture_add_pods(&f);
+    fixture_start(&f, EMBEDDED_FSYNC_NO);
     assert_int_equal(fixture_allocate(&f, "CA1"), 0);
     fixture_close(&f);
     fixture_write_file(&f, SNAPSHOT_2, "rubbish", 7, 0);
@@ -553,14 +550,74 @@ static void damaged_snapshot__is_refused_unless_the_log_is_still_there(void **st
 static void newer_version__is_refused_with_its_number(void **state)
 {
     struct history h;
+    size_t len;
+    char *bytes;
 
     (void)state;
     history_init(&h, EMBEDDED_FSYNC_NO, 0);
     h.bytes[8] = 7;
     history_restore(&h, h.ends[STEPS], 0);
     assert_int_equal(fixture_try_open(&h.f), -EOPNOTSUPP);
-    assert_non_null(strstr(h.f.error, "version 7"));
+    assert_non_null(strstr(h.f.error, "newer version"));
+    assert_non_null(strstr(h.f.error, "format 7"));
+    assert_null(strstr(h.f.error, "truncate"));
+    bytes = fixture_read_file(&h.f, LOG_1, &len);
+    assert_memory_equal(bytes, h.bytes, h.ends[STEPS]);
+    free(bytes);
     history_release(&h);
+}
+
+/* The header of a file, as an older program wrote it. */
+static void set_format(char *bytes, uint32_t version)
+{
+    uint32_t version_le = htole32(version);
+    uint32_t crc;
+
+    memcpy(bytes + 8, &version_le, sizeof(version_le));
+    crc = htole32(crc32c(0, bytes, FILE_HEADER_SIZE - sizeof(crc)));
+    memcpy(bytes + FILE_HEADER_SIZE - sizeof(crc), &crc, sizeof(crc));
+}
+
+static void older_format__is_read_and_never_written_to(void **state)
+{
+    static const enum embedded_fsync modes[] = {EMBEDDED_FSYNC_NO, EMBEDDED_FSYNC_ALWAYS};
+
+    (void)state;
+    for (size_t m = 0; m < ARRAY_LEN(modes); m++) {
+        struct history h;
+        size_t len;
+        char *bytes;
+
+        history_init(&h, modes[m], 0);
+        set_format(h.bytes, FILE_FORMAT_OLDEST);
+        history_restore(&h, h.ends[STEPS], 0);
+        fixture_open(&h.f);
+        history_is(&h, STEPS);
+        assert_int_equal(fixture_allocate(&h.f, "CA-new"), 0);
+        fixture_close(&h.f);
+        /* An older program reads the first file to its end, and refuses the second by its header. */
+        bytes = fixture_read_file(&h.f, LOG_1, &len);
+        assert_int_equal(len, h.ends[STEPS]);
+        assert_memory_equal(bytes, h.bytes, len);
+        free(bytes);
+        bytes = fixture_read_file(&h.f, LOG_2, &len);
+        assert_int_equal(bytes[8], FILE_FORMAT_VERSION);
+        free(bytes);
+        /* The next start goes on in the second file. */
+        fixture_open(&h.f);
+        assert_int_equal(fixture_call(&h.f, "CA-new"), 0);
+        assert_int_equal(h.f.result.outcome, OUTCOME_OK);
+        assert_false(fixture_has_file(&h.f, LOG_3));
+        fixture_close(&h.f);
+        /* A crash before the second file was begun. */
+        history_restore(&h, h.ends[STEPS], 0);
+        fixture_write_file(&h.f, LOG_2, "", 0, 4096);
+        fixture_open(&h.f);
+        history_is(&h, STEPS);
+        assert_int_equal(embedded_of(h.f.store)->active.index, 2);
+        fixture_close(&h.f);
+        history_release(&h);
+    }
 }
 
 static void segment_never_begun__is_how_a_crash_leaves_it(void **state)
@@ -856,6 +913,7 @@ int main(void)
         cmocka_unit_test(missing_segment__is_refused),
         cmocka_unit_test(damaged_snapshot__is_refused_unless_the_log_is_still_there),
         cmocka_unit_test(newer_version__is_refused_with_its_number),
+        cmocka_unit_test(older_format__is_read_and_never_written_to),
         cmocka_unit_test(segment_never_begun__is_how_a_crash_leaves_it),
         cmocka_unit_test(torn_tail__is_kept_aside),
         cmocka_unit_test(foreign_file__is_refused_and_left_as_it_is),

@@ -1,3 +1,4 @@
+/* test_event.c - the text of each kind of event. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stdio.h>

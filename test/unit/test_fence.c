@@ -7,8 +7,8 @@
 
 #include <cmocka.h>
 
+#include "../support/log_file.h"
 #include "base/clock.h"
-#include "base/log.h"
 #include "store/redis/fence.h"
 
 enum { PATIENCE_MS = 2000, LOOK_MS = 100 };
@@ -142,17 +142,7 @@ static void expect(uint64_t number, unsigned changes)
 
 static unsigned warnings(void)
 {
-    static char lines[65536];
-    unsigned count = 0;
-    size_t len;
-
-    log_flush();
-    rewind(world.log);
-    len = fread(lines, 1, sizeof(lines) - 1, world.log);
-    lines[len] = '\0';
-    for (const char *at = lines; (at = strstr(at, "has no fence number")); at++)
-        count++;
-    return count;
+    return log_file_count(world.log, "has no fence number");
 }
 
 static int setup(void **state UNUSED)
@@ -168,8 +158,7 @@ static int setup(void **state UNUSED)
 
     memset(&world, 0, sizeof(world));
     world.now_ms = 1000000;
-    world.log = tmpfile();
-    log_set_fd(fileno(world.log));
+    world.log = log_file_open();
     uv_loop_init(&world.loop);
     assert_int_equal(redis_fence_new(&world.loop, &settings, NULL, &world.fence), 0);
     expect(0, 0);
@@ -204,9 +193,7 @@ static int teardown(void **state UNUSED)
     assert_int_equal(world.stopped, 1);
     assert_int_equal(world.changes, changes);
     assert_int_equal(uv_loop_close(&world.loop), 0);
-    log_flush();
-    log_set_fd(2);
-    fclose(world.log);
+    log_file_close(world.log);
     return 0;
 }
 

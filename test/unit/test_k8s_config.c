@@ -284,7 +284,7 @@ static void kubeconfig__names_the_field_that_is_wrong(void **state)
             -EINVAL, "insecure-skip-tls-verify", "exclude");
     refused(fixture, CLUSTER_A "users: []\n", -EINVAL, "users", "named me");
     refused(fixture, CLUSTER_A "users: [{name: me, user: {exec: {command: x}}}]\n", -EINVAL, "exec",
-            "not supported");
+            "not supported: run `kubectl proxy`");
     refused(fixture, CLUSTER_A "users: [{name: me, user: {client-key-data: '!'}}]\n", -EINVAL,
             "client-key-data", "base64");
     refused(fixture, CLUSTER_A "users: [{name: me, user: {client-key-data: QQ==}}]\n", -EINVAL,

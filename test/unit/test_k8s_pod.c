@@ -12,7 +12,7 @@
 #include "k8s/pod_event.h"
 #include "k8s/pod_list.h"
 #include "k8s/pods_path.h"
-#include "k8s/refusal.h"
+#include "k8s/status_object.h"
 
 enum { ARENA_MAX = 16 * 1024 * 1024 };
 
@@ -68,7 +68,7 @@ static void pod__that_runs_and_is_ready_is_ready(void **state)
     assert_int_equal(pod.started_at_ms, 1770544807000);
     assert_true(pod.is_ready);
     assert_false(pod.is_terminating);
-    assert_false(pod.is_over);
+    assert_false(pod.has_terminated);
     assert_false(pod.is_unreadable);
     assert_false(pod.lacks_container);
     k8s_pod_incarnation(&pod, text);
@@ -113,7 +113,7 @@ static void pod__whose_phase_is_failed_or_succeeded_is_over(void **state)
 {
     static const struct {
         const char *phase;
-        bool is_over;
+        bool has_terminated;
     } cases[] = {{"Failed", true},   {"Succeeded", true}, {"Running", false},
                  {"Pending", false}, {"Unknown", false},  {"", false}};
 
@@ -126,7 +126,7 @@ static void pod__whose_phase_is_failed_or_succeeded_is_over(void **state)
                  "]}}",
                  cases[i].phase);
         pod = parse_good(*state, text);
-        assert_int_equal(pod.is_over, cases[i].is_over);
+        assert_int_equal(pod.has_terminated, cases[i].has_terminated);
         assert_int_equal(pod.is_ready, strcmp(cases[i].phase, "Running") == 0);
     }
 }
@@ -263,12 +263,12 @@ static void pod__with_null_where_nothing_is_is_read(void **state)
 
 static void pod__carries_the_mark_that_its_annotations_say(void **state)
 {
-#define COST "\"" K8S_MARK_COST "\":\"" K8S_MARK_COST_VALUE "\""
-#define OWNED "\"" K8S_MARK_OWNED "\":\"pod-deletion-cost\""
-    struct k8s_mark none = parse_good(*state, "{" METADATA "}").mark;
-    struct k8s_mark others =
+#define COST "\"" K8S_ANNOTATIONS_COST "\":\"" K8S_ANNOTATIONS_COST_VALUE "\""
+#define OWNED "\"" K8S_ANNOTATIONS_OWNED "\":\"pod-deletion-cost\""
+    struct k8s_annotations none = parse_good(*state, "{" METADATA "}").mark;
+    struct k8s_annotations others =
         parse_good(*state, "{\"metadata\":{\"name\":\"a\",\"uid\":\"u\",\"annotations\":{" COST "}}}").mark;
-    struct k8s_mark ours =
+    struct k8s_annotations ours =
         parse_good(*state,
                    "{\"metadata\":{\"name\":\"a\",\"uid\":\"u\",\"annotations\":{" COST "," OWNED "}}}")
             .mark;
@@ -464,7 +464,7 @@ static void list__has_a_pod_that_cannot_be_read_by_its_name(void **state UNUSED)
         assert_string_equal(list.pods[i].name, i == 1 ? "bad" : "worse");
         assert_string_equal(list.pods[i].uid, "");
         assert_string_equal(list.pods[i].ip, "");
-        assert_false(list.pods[i].is_ready || list.pods[i].is_over || list.pods[i].is_terminating);
+        assert_false(list.pods[i].is_ready || list.pods[i].has_terminated || list.pods[i].is_terminating);
     }
     assert_int_equal(list.skipped, 2);
     assert_string_equal(list.skipped_name, "bad");
@@ -619,9 +619,9 @@ static void event__error_carries_a_status(void **state)
         "\"3\"},\"status\":\"Failure\",\"message\":\"too old\",\"reason\":\"Expired\",\"code\":410}}");
 
     assert_int_equal(event.type, K8S_POD_EVENT_ERROR);
-    assert_int_equal(event.refusal.code, 410);
-    assert_string_equal(event.refusal.reason, "Expired");
-    assert_string_equal(event.refusal.message, "too old");
+    assert_int_equal(event.status.code, 410);
+    assert_string_equal(event.status.reason, "Expired");
+    assert_string_equal(event.status.message, "too old");
     assert_null(event.version);
 }
 
@@ -660,28 +660,28 @@ static void event__that_is_none_is_refused(void **state)
 
 static void refusal__is_read_as_far_as_it_goes(void **state UNUSED)
 {
-    struct k8s_refusal refusal;
+    struct k8s_status status;
 
-    k8s_refusal_parse(
+    k8s_status_parse(
         SLICE("{\"kind\":\"Status\",\"message\":\"Too large resource version: 9, current: 5\",\"reason\":"
               "\"Timeout\",\"details\":{\"causes\":[{\"reason\":\"Other\"},{\"reason\":"
               "\"ResourceVersionTooLarge\",\"message\":\"Too large resource version\"}],"
               "\"retryAfterSeconds\":1},\"code\":504}"),
-        &refusal);
-    assert_int_equal(refusal.code, 504);
-    assert_int_equal(refusal.retry_after_ms, 1000);
+        &status);
+    assert_int_equal(status.code, 504);
+    assert_int_equal(status.retry_after_ms, 1000);
 
-    k8s_refusal_parse(
+    k8s_status_parse(
         SLICE("{\"code\":\"x\",\"message\":7,\"details\":{\"causes\":7,\"retryAfterSeconds\":1e300}}"),
-        &refusal);
-    assert_int_equal(refusal.code, 0);
-    assert_string_equal(refusal.message, "");
-    assert_int_equal(refusal.retry_after_ms, K8S_RETRY_AFTER_MAX_S * 1000);
+        &status);
+    assert_int_equal(status.code, 0);
+    assert_string_equal(status.message, "");
+    assert_int_equal(status.retry_after_ms, K8S_RETRY_AFTER_MAX_S * 1000);
 
-    k8s_refusal_parse(SLICE("<html>"), &refusal);
-    assert_int_equal(refusal.code, 0);
-    k8s_refusal_parse((struct slice){NULL, 0}, &refusal);
-    assert_int_equal(refusal.code, 0);
+    k8s_status_parse(SLICE("<html>"), &status);
+    assert_int_equal(status.code, 0);
+    k8s_status_parse((struct slice){NULL, 0}, &status);
+    assert_int_equal(status.code, 0);
 }
 
 static void backoff__doubles_to_its_limit_and_begins_anew_after_a_quiet_time(void **state UNUSED)

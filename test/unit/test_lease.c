@@ -6,7 +6,7 @@
 
 #include <cmocka.h>
 
-#include "base/log.h"
+#include "../support/log_file.h"
 #include "fake_k8s.h"
 #include "k8s/lease.h"
 #include "k8s/lease_object.h"
@@ -73,8 +73,7 @@ static int setup(void **state UNUSED)
 
     fake_init();
     memset(&world, 0, sizeof(world));
-    world.log = tmpfile();
-    log_set_fd(fileno(world.log));
+    world.log = log_file_open();
     assert_int_equal(k8s_lease_new(&fake.loop, &settings, fake_client(), &world.lease), 0);
     assert_int_equal(fake.sent, 0); /* nothing happens inside the call */
     fake_turn();
@@ -89,26 +88,13 @@ static int teardown(void **state UNUSED)
         fake_fail(-ECONNREFUSED);
     fake_release();
     assert_int_equal(world.stopped, 1);
-    log_flush();
-    log_set_fd(2);
-    fclose(world.log);
+    log_file_close(world.log);
     return 0;
 }
 
-/* How often the log has said it so far. */
 static unsigned logged(const char *text)
 {
-    static char lines[65536];
-    unsigned count = 0;
-    size_t len;
-
-    log_flush();
-    rewind(world.log);
-    len = fread(lines, 1, sizeof(lines) - 1, world.log);
-    lines[len] = '\0';
-    for (const char *at = lines; (at = strstr(at, text)); at++)
-        count++;
-    return count;
+    return log_file_count(world.log, text);
 }
 
 static void expect(enum k8s_method method, const char *path)
@@ -331,6 +317,23 @@ static void follower__a_new_version_with_the_same_record_is_no_sign_of_life(void
     assert_int_equal(version, 7 + 8); /* 16 s after the first look */
 }
 
+/* A rival's lease that never changes: after its duration, and not before, this router wants it. */
+static void follow_until_it_runs_out(const char *spec)
+{
+    uint64_t seen_at_ms = fake.elapsed_ms;
+
+    while (fake.elapsed_ms - seen_at_ms < DURATION_MS) {
+        expect(K8S_GET, ITEM);
+        fake_answer(200, lease_text(1, spec));
+        assert_int_equal(fake.count, 0);
+        fake_advance(RETRY_MS);
+    }
+    fake_answer(200, lease_text(1, spec));
+    expect(K8S_PUT, ITEM);
+    fake_answer(409, "");
+    fake_advance(RETRY_MS);
+}
+
 /* Clocks need not agree: neither a past nor a future renewTime says anything. */
 static void skew__the_rivals_clock_is_years_off(void **state UNUSED)
 {
@@ -338,22 +341,11 @@ static void skew__the_rivals_clock_is_years_off(void **state UNUSED)
     char spec[512];
 
     for (size_t i = 0; i < ARRAY_LEN(times); i++) {
-        uint64_t seen_at_ms = fake.elapsed_ms;
-
         snprintf(spec, sizeof(spec),
                  "{\"holderIdentity\":\"rival\",\"leaseDurationSeconds\":15,\"leaseTransitions\":0,"
                  "\"acquireTime\":\"%s\",\"renewTime\":\"%s\"}",
                  times[i], times[i]);
-        while (fake.elapsed_ms - seen_at_ms < DURATION_MS) {
-            expect(K8S_GET, ITEM);
-            fake_answer(200, lease_text(1, spec));
-            assert_int_equal(fake.count, 0);
-            fake_advance(RETRY_MS);
-        }
-        fake_answer(200, lease_text(1, spec));
-        expect(K8S_PUT, ITEM);
-        fake_answer(409, "");
-        fake_advance(RETRY_MS);
+        follow_until_it_runs_out(spec);
     }
 }
 
@@ -483,20 +475,11 @@ static void malformed__a_rival_without_a_duration_gets_ours(void **state UNUSED)
     static const char *const durations[] = {"null", "0", "-3", "\"15\"", "1e99"};
 
     for (size_t i = 0; i < ARRAY_LEN(durations); i++) {
-        uint64_t seen_at_ms = fake.elapsed_ms;
         char spec[256];
 
         snprintf(spec, sizeof(spec), "{\"holderIdentity\":\"rival-%zu\",\"leaseDurationSeconds\":%s}", i,
                  durations[i]);
-        while (fake.elapsed_ms - seen_at_ms < DURATION_MS) {
-            fake_answer(200, lease_text(1, spec));
-            assert_int_equal(fake.count, 0);
-            fake_advance(RETRY_MS);
-        }
-        fake_answer(200, lease_text(1, spec));
-        expect(K8S_PUT, ITEM);
-        fake_answer(409, "");
-        fake_advance(RETRY_MS);
+        follow_until_it_runs_out(spec);
     }
 }
 

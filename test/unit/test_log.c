@@ -1,4 +1,4 @@
-/* The bytes of the log: checksum, records, frames, file headers. */
+/* test_log.c - the bytes of the log: checksum, records, frames, file headers. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stdio.h>
@@ -9,6 +9,7 @@
 #include "store/embedded/batch.h"
 #include "store/embedded/crc32c.h"
 #include "store/embedded/frame.h"
+#include "store/embedded/pending.h"
 #include "store/embedded/record_codec.h"
 
 enum { MUTATIONS = 300000 };
@@ -49,8 +50,16 @@ static const struct record examples[] = {
               .expires_at_ms = 128}},
     {.type = RECORD_CALL_GONE, .call = {.call_sid = "CA1"}},
     {.type = RECORD_RENEWED, .renewed = {.call_sid = "CA1", .expires_at_ms = 1770544800000}},
-    {.type = RECORD_OVER, .over = {.call_sid = "CA1", .why = CALL_OVER_CLOSED, .at_ms = 1770544800000}},
+    {.type = RECORD_RENEWED_BY,
+     .renewed =
+         {.call_sid = "CA1", .expires_at_ms = 1770544800000, .at_ms = 1770543900000, .by = RENEWED_BY_POD}},
+    {.type = RECORD_TOMBSTONE,
+     .tombstone = {.call_sid = "CA1", .why = FINISH_CLOSED, .at_ms = 1770544800000}},
     {.type = RECORD_PLACED, .placed = {.call_sid = "CA1", .at_ms = 1770544800001}},
+    {.type = RECORD_VERSION,
+     .version = {.merchant_id = "", .by = "API_KEY 2", .text = "{\"gold\":1}", .number = 300, .at_ms = 0}},
+    {.type = RECORD_VERSION,
+     .version = {.merchant_id = "m", .by = "", .text = "", .number = 1, .at_ms = 1770544800001}},
 };
 
 static void same_text(const char *a, const char *b)
@@ -94,17 +103,27 @@ static void same_record(const struct record *a, const struct record *b)
         assert_true(a->call.expires_at_ms == b->call.expires_at_ms);
         break;
     case RECORD_RENEWED:
+    case RECORD_RENEWED_BY:
         same_text(a->renewed.call_sid, b->renewed.call_sid);
         assert_true(a->renewed.expires_at_ms == b->renewed.expires_at_ms);
+        assert_true(a->renewed.at_ms == b->renewed.at_ms);
+        assert_true(a->renewed.by == b->renewed.by);
         break;
     case RECORD_PLACED:
         same_text(a->placed.call_sid, b->placed.call_sid);
         assert_true(a->placed.at_ms == b->placed.at_ms);
         break;
-    case RECORD_OVER:
-        same_text(a->over.call_sid, b->over.call_sid);
-        assert_true(a->over.why == b->over.why);
-        assert_true(a->over.at_ms == b->over.at_ms);
+    case RECORD_VERSION:
+        same_text(a->version.merchant_id, b->version.merchant_id);
+        same_text(a->version.by, b->version.by);
+        same_text(a->version.text, b->version.text);
+        assert_true(a->version.number == b->version.number);
+        assert_true(a->version.at_ms == b->version.at_ms);
+        break;
+    case RECORD_TOMBSTONE:
+        same_text(a->tombstone.call_sid, b->tombstone.call_sid);
+        assert_true(a->tombstone.why == b->tombstone.why);
+        assert_true(a->tombstone.at_ms == b->tombstone.at_ms);
         break;
     }
 }
@@ -184,9 +203,8 @@ static void record__bad_values_are_refused(void **state)
     } bad[] = {
         {"\x00", 1},
         {"\x09", 1},
-        {"\xff", 1},
         {"\x04\x03\x00n\0a\0i\0t\0\x01\x01", 13},                /* no such source */
-        {"\x04\x00\x08n\0a\0i\0t\0\x01\x01", 13},                /* no such flag */
+        {"\x04\x00\x10n\0a\0i\0t\0\x01\x01", 13},                /* no such flag */
         {"\x08s\0\xff\xff\xff\xff\xff\xff\xff\xff\xff\x02", 13}, /* more than 64 bits */
         {"\x08s\0\x80\x80\x80\x80\x80\x80\x80\x80\x80\x80\x01", 14},
     };
@@ -196,6 +214,16 @@ static void record__bad_values_are_refused(void **state)
     (void)state;
     for (size_t i = 0; i < ARRAY_LEN(bad); i++)
         assert_int_equal(record_decode(bad[i].bytes, bad[i].len, &record, &used), -EBADMSG);
+}
+
+static void record__of_a_newer_version_is_no_damage(void **state)
+{
+    struct record record;
+    size_t used;
+
+    (void)state;
+    assert_int_equal(record_decode("\x0d", 1, &record, &used), -EOPNOTSUPP);
+    assert_int_equal(record_decode("\xff", 1, &record, &used), -EOPNOTSUPP);
 }
 
 static void record__hostile_bytes_never_crash(void **state)
@@ -347,9 +375,11 @@ static void file_header__another_version_is_told_apart_from_damage(void **state)
     data[16] ^= 1;
     assert_int_equal(file_header_read(data, FILE_SNAPSHOT, &out), -EBADMSG);
     data[16] ^= 1;
-    data[8] = 2;
+    data[8] = FILE_FORMAT_VERSION + 1;
     assert_int_equal(file_header_read(data, FILE_SNAPSHOT, &out), -EOPNOTSUPP);
-    assert_int_equal(out.version, 2);
+    assert_int_equal(out.version, FILE_FORMAT_VERSION + 1);
+    data[8] = FILE_FORMAT_OLDEST - 1;
+    assert_int_equal(file_header_read(data, FILE_SNAPSHOT, &out), -EOPNOTSUPP);
 }
 
 static void pending__beyond_the_limit_there_is_none(void **state)
@@ -376,6 +406,7 @@ int main(void)
         cmocka_unit_test(record__comes_back_as_it_was),
         cmocka_unit_test(record__cut_short_is_refused),
         cmocka_unit_test(record__bad_values_are_refused),
+        cmocka_unit_test(record__of_a_newer_version_is_no_damage),
         cmocka_unit_test(record__hostile_bytes_never_crash),
         cmocka_unit_test(frame__comes_back_as_it_was),
         cmocka_unit_test(frame__every_flipped_bit_is_noticed),

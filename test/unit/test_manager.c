@@ -32,7 +32,8 @@ struct fake_store {
     uv_timer_t timer;
     const struct answer *script; /* used up in order; beyond its end everything is OK and empty */
     size_t script_len;
-    bool holds; /* answers nothing until it is let go */
+    bool holds;      /* answers nothing until it is let go */
+    bool is_opening; /* it is not connected yet */
 
     struct command commands[COMMANDS_MAX];
     size_t command_count;
@@ -101,7 +102,14 @@ static int fake_execute(struct store *store, const struct command *command, stru
     return 0;
 }
 
-static const struct store_ops fake_ops = {.execute = fake_execute};
+static void fake_health(const struct store *store, struct store_health *ret_health)
+{
+    const struct fake_store *fake = CONTAINER_OF(store, const struct fake_store, store);
+
+    *ret_health = (struct store_health){.is_ready = !fake->is_opening, .name = "fake", .detail = ""};
+}
+
+static const struct store_ops fake_ops = {.execute = fake_execute, .health = fake_health};
 
 static void pulse(uv_timer_t *timer UNUSED)
 {
@@ -184,6 +192,16 @@ static void run_until_asked(struct fixture *fixture, size_t count)
     fail_msg("the store was asked only %zu things", fixture->fake.command_count);
 }
 
+/* Starts the manager; the store gives the answers of the script, until all of them are used. */
+static void play(struct fixture *fixture, const struct answer *script, size_t len,
+                 const struct manager_settings *settings)
+{
+    fixture->fake.script = script;
+    fixture->fake.script_len = len;
+    start(fixture, settings);
+    run_until_asked(fixture, len);
+}
+
 static bool metric_is(struct fixture *fixture, const char *line)
 {
     strbuf_reset(&fixture->text);
@@ -218,6 +236,15 @@ static const struct manager_settings calm = {.source = POD_SOURCE_STATIC,
                                              .static_pod_count = 2,
                                              .cleanup_interval_ms = NEVER_MS,
                                              .reconcile_interval_ms = NEVER_MS};
+
+/* Plays with a sync every FAST_MS. */
+static void play_fast(struct fixture *fixture, const struct answer *script, size_t len)
+{
+    struct manager_settings settings = calm;
+
+    settings.reconcile_interval_ms = FAST_MS;
+    play(fixture, script, len, &settings);
+}
 
 static void start__syncs_at_once_and_rebalances(void **state)
 {
@@ -279,10 +306,7 @@ static void pods_of_other_sources__are_not_removed_after_a_run_that_failed(void 
     };
     struct fixture *fixture = *state;
 
-    fixture->fake.script = script;
-    fixture->fake.script_len = ARRAY_LEN(script);
-    start(fixture, &no_pods);
-    run_until_asked(fixture, ARRAY_LEN(script));
+    play(fixture, script, ARRAY_LEN(script), &no_pods);
     stop(fixture);
 }
 
@@ -293,13 +317,8 @@ static void pods_of_other_sources__do_not_include_our_own(void **state)
         {.type = COMMAND_SYNC}, {.type = COMMAND_REBALANCE}, {.type = COMMAND_PODS},
     };
     struct fixture *fixture = *state;
-    struct manager_settings settings = calm;
 
-    settings.reconcile_interval_ms = FAST_MS;
-    fixture->fake.script = script;
-    fixture->fake.script_len = ARRAY_LEN(script);
-    start(fixture, &settings);
-    run_until_asked(fixture, ARRAY_LEN(script));
+    play_fast(fixture, script, ARRAY_LEN(script));
     stop(fixture);
     assert_int_equal(fixture->fake.commands[3].sync.source, POD_SOURCE_STATIC);
     assert_int_equal(fixture->fake.commands[3].sync.count, 2);
@@ -318,10 +337,7 @@ static void rebalance__goes_on_while_there_is_more(void **state)
     };
     struct fixture *fixture = *state;
 
-    fixture->fake.script = script;
-    fixture->fake.script_len = ARRAY_LEN(script);
-    start(fixture, &calm);
-    run_until_asked(fixture, ARRAY_LEN(script));
+    play(fixture, script, ARRAY_LEN(script), &calm);
     assert_int_equal(fixture->fake.command_count, ARRAY_LEN(script));
     assert_true(metric_is(fixture, "smart_router_sync_duration_seconds_count 1\n"));
     stop(fixture);
@@ -338,12 +354,8 @@ static void look__finds_who_is_heartbeating_and_the_next_sync_holds_them_back(vo
         {.type = COMMAND_PODS, .result.pods = {.pods = second, .count = 1, .next_cursor = ""}},
     };
     struct fixture *fixture = *state;
-    struct manager_settings settings = calm;
 
-    settings.reconcile_interval_ms = FAST_MS;
-    fixture->fake.script = script;
-    fixture->fake.script_len = ARRAY_LEN(script);
-    start(fixture, &settings);
+    play_fast(fixture, script, ARRAY_LEN(script));
     run_until_asked(fixture, ARRAY_LEN(script) + 1);
     assert_int_equal(fixture->fake.commands[4].type, COMMAND_SYNC);
     assert_true(fixture->fake.commands[4].sync.pods[0].hold_back);
@@ -370,10 +382,7 @@ static void sweep__counts_what_it_recovered_and_goes_on(void **state)
     struct manager_settings settings = calm;
 
     settings.cleanup_interval_ms = 50;
-    fixture->fake.script = script;
-    fixture->fake.script_len = ARRAY_LEN(script);
-    start(fixture, &settings);
-    run_until_asked(fixture, ARRAY_LEN(script));
+    play(fixture, script, ARRAY_LEN(script), &settings);
     stop(fixture);
     assert_true(metric_is(fixture, "smart_router_zombies_recovered_total 5\n"));
     assert_true(metric_is(fixture, "smart_router_sweeps_total 1\n"));
@@ -397,10 +406,7 @@ static void sweep__comes_again_soon_for_pods_that_are_in_doubt(void **state)
     /* Without the doubt the next sync would come before the second sweep. */
     settings.cleanup_interval_ms = 600;
     settings.reconcile_interval_ms = 1150;
-    fixture->fake.script = script;
-    fixture->fake.script_len = ARRAY_LEN(script);
-    start(fixture, &settings);
-    run_until_asked(fixture, ARRAY_LEN(script));
+    play(fixture, script, ARRAY_LEN(script), &settings);
     stop(fixture);
     assert_true(metric_is(fixture, "smart_router_sweeps_total 3\n"));
 }
@@ -414,10 +420,7 @@ static void durations__of_every_command_are_observed(void **state)
     };
     struct fixture *fixture = *state;
 
-    fixture->fake.script = script;
-    fixture->fake.script_len = ARRAY_LEN(script);
-    start(fixture, &calm);
-    run_until_asked(fixture, ARRAY_LEN(script));
+    play(fixture, script, ARRAY_LEN(script), &calm);
     stop(fixture);
     assert_true(metric_is(fixture, "smart_router_store_duration_seconds_count{operation=\"sync\"} 1\n"));
     assert_true(metric_is(fixture, "smart_router_store_duration_seconds_count{operation=\"rebalance\"} 2\n"));
@@ -435,12 +438,8 @@ static void failure__is_counted_and_the_run_begins_again(void **state)
         {.type = COMMAND_REBALANCE},
     };
     struct fixture *fixture = *state;
-    struct manager_settings settings = calm;
 
-    settings.reconcile_interval_ms = FAST_MS;
-    fixture->fake.script = script;
-    fixture->fake.script_len = ARRAY_LEN(script);
-    start(fixture, &settings);
+    play_fast(fixture, script, ARRAY_LEN(script));
     run_until_asked(fixture, ARRAY_LEN(script) + 4);
     stop(fixture);
     assert_true(metric_is(fixture, "smart_router_task_failures_total{task=\"sync\"} 4\n"));
@@ -492,6 +491,22 @@ static void stop__after_a_failure_asks_nothing_more(void **state)
     assert_int_equal(fixture->fake.command_count, 1);
 }
 
+static void start__waits_for_a_store_that_is_opening(void **state)
+{
+    struct fixture *fixture = *state;
+
+    fixture->fake.is_opening = true;
+    start(fixture, &calm);
+    for (int turn = 0; turn < 10; turn++)
+        uv_run(&fixture->loop, UV_RUN_ONCE);
+    assert_int_equal(fixture->fake.command_count, 0);
+    fixture->fake.is_opening = false;
+    run_until_asked(fixture, 1);
+    assert_int_equal(fixture->fake.commands[0].type, COMMAND_SYNC);
+    assert_false(log_has(fixture, "background task failed"));
+    stop(fixture);
+}
+
 static void stop__without_a_start_is_fine(void **state)
 {
     struct fixture *fixture = *state;
@@ -508,6 +523,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         TEST(start__syncs_at_once_and_rebalances),
+        TEST(start__waits_for_a_store_that_is_opening),
         TEST(pods_of_other_sources__stay_until_a_second_sync_and_are_looked_for_once),
         TEST(pods_of_other_sources__are_not_removed_after_a_run_that_failed),
         TEST(pods_of_other_sources__do_not_include_our_own),

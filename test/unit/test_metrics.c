@@ -6,6 +6,7 @@
 
 #include <cmocka.h>
 
+#include "base/version.h"
 #include "metrics/metrics.h"
 #include "metrics/process.h"
 

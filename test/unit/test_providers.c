@@ -120,6 +120,7 @@ static void default_template__exotel_has_its_own(void **state UNUSED)
     assert_string_equal(provider_default_template("twilio"), "order-confirmation");
     assert_string_equal(provider_default_template("plivo"), "order-confirmation");
     assert_string_equal(provider_default_template("exotel"), "template");
+    assert_string_equal(provider_default_template("EXOTEL"), "order-confirmation");
     assert_string_equal(provider_default_template("somebody"), "order-confirmation");
 }
 

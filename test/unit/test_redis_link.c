@@ -6,6 +6,8 @@
 
 #include <cmocka.h>
 
+#include "store/redis/address.h"
+#include "store/redis/cluster.h"
 #include "store/redis/reply.h"
 #include "store/redis/resp.h"
 #include "store/redis/script_table.h"
@@ -122,10 +124,20 @@ static void url__wrong_ones_are_refused_with_a_sentence_that_holds_no_secret(voi
     }
 }
 
-static void url__tls_is_not_there(void **state UNUSED)
+static void url__rediss_is_tls(void **state UNUSED)
 {
-    assert_int_equal(parse("rediss://h"), -ENOTSUP);
-    assert_non_null(strstr(error, "TLS"));
+    assert_int_equal(parse("rediss://u:p@h:6380/3"), 0);
+    assert_true(settings.is_tls);
+    assert_string_equal(settings.servers[0].host, "h");
+    assert_int_equal(settings.servers[0].port, 6380);
+    assert_string_equal(settings.password, "p");
+    assert_int_equal(settings.database, 3);
+    assert_int_equal(parse("rediss://h1,h2"), 0);
+    assert_true(settings.is_tls && settings.server_count == 2);
+    assert_int_equal(parse("rediss://h1,rediss://h2"), 0);
+    assert_true(settings.is_tls && settings.server_count == 2);
+    assert_int_equal(parse("redis://h"), 0);
+    assert_false(settings.is_tls);
 }
 
 static void url__a_long_host_or_path_is_refused(void **state UNUSED)
@@ -213,7 +225,8 @@ static void url__wrong_lists_are_refused(void **state UNUSED)
     assert_refused("redis://h1,http://h2", "it must begin with");
     assert_refused("redis://h1,unix:///a", "unix:// stands alone");
     assert_refused("unix:///a,redis://h1", "unix:// stands alone");
-    assert_int_equal(parse("redis://h1,rediss://h2"), -ENOTSUP);
+    assert_refused("redis://h1,rediss://h2", "different schemes");
+    assert_refused("rediss://h1,redis://h2", "different schemes");
     for (size_t i = 1; i < 16; i++)
         snprintf(url + strlen(url), sizeof(url) - strlen(url), ",h%zu", i);
     assert_int_equal(parse(url), 0);
@@ -265,6 +278,7 @@ static void error__every_code_has_its_errno(void **state UNUSED)
         {"NOAUTH Authentication required.", -EACCES},
         {"WRONGPASS invalid username-password pair or user is disabled.", -EACCES},
         {"NOPERM this user has no permissions", -EACCES},
+        {"ERR The user executing the script can't run this command or subcommand script: f_1", -EACCES},
         {"WRONGTYPE Operation against a key holding the wrong kind of value script: f_1, on @user_script:1.",
          -EBADMSG},
         {"ERR unknown command 'WRONGTYPE'", -EIO},
@@ -384,7 +398,7 @@ int main(void)
         cmocka_unit_test(url__ipv6_needs_brackets),
         cmocka_unit_test(url__socket),
         cmocka_unit_test(url__wrong_ones_are_refused_with_a_sentence_that_holds_no_secret),
-        cmocka_unit_test(url__tls_is_not_there),
+        cmocka_unit_test(url__rediss_is_tls),
         cmocka_unit_test(url__a_long_host_or_path_is_refused),
         cmocka_unit_test(url__several_servers),
         cmocka_unit_test(url__the_servers_of_a_list_share_user_password_and_database),

@@ -9,6 +9,7 @@
 
 #include <cmocka.h>
 
+#include "api/providers/basic_auth.h"
 #include "api/providers/signature.h"
 
 #define TWILIO_QUERY "/myapp.php?foo=1&bar=2"
@@ -249,7 +250,7 @@ static void assert_basic(const char *authorization, const char *pair, const char
     struct arena arena;
 
     arena_init(&arena, 64 * 1024);
-    assert_true(signature_basic(&arena, slice_of(authorization), &found_pair, &found_password));
+    assert_true(basic_auth_read(&arena, slice_of(authorization), &found_pair, &found_password));
     assert_true(slice_equals(found_pair, pair));
     assert_true(slice_equals(found_password, password));
     arena_release(&arena);
@@ -261,7 +262,7 @@ static void assert_no_basic(struct slice authorization)
     struct arena arena;
 
     arena_init(&arena, 64 * 1024);
-    assert_false(signature_basic(&arena, authorization, &pair, &password));
+    assert_false(basic_auth_read(&arena, authorization, &pair, &password));
     arena_release(&arena);
 }
 

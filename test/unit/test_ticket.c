@@ -6,6 +6,7 @@
 
 #include <cmocka.h>
 
+#include "base/log_text.h"
 #include "gateway/gateway.h"
 #include "gateway/ticket.h"
 
@@ -37,6 +38,19 @@ static void make__writes_what_the_format_says(void **state UNUSED)
 
     assert_int_equal(ticket_make(secret, "CA1", &stream, 1000, ticket), 0);
     assert_string_equal(ticket, "AgAAAAAAAAPojqTmEHSqJwZUFhQwLNKGIUNBMQ");
+}
+
+/* The log hides tickets by their beginning, which is the same until the year 4147. */
+static void make__begins_as_the_log_expects(void **state UNUSED)
+{
+    char ticket[TICKET_MAX + 1];
+    char text[LOG_CUT_SIZE];
+
+    for (uint64_t expiry_s = 1; expiry_s < UINT64_C(1) << 36; expiry_s *= 2) {
+        assert_int_equal(ticket_make(secret, "CA1", &stream, expiry_s, ticket), 0);
+        assert_memory_equal(ticket, LOG_TICKET_BEGINS, strlen(LOG_TICKET_BEGINS));
+        assert_int_equal(strspn(log_cut(text, slice_of(ticket)), "*"), strlen(ticket));
+    }
 }
 
 static void make__is_one_path_segment_for_calls_of_every_length(void **state UNUSED)
@@ -220,6 +234,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(check__gives_back_the_call_until_its_expiry),
         cmocka_unit_test(make__writes_what_the_format_says),
+        cmocka_unit_test(make__begins_as_the_log_expects),
         cmocka_unit_test(make__is_one_path_segment_for_calls_of_every_length),
         cmocka_unit_test(check__refuses_another_use_and_another_secret),
         cmocka_unit_test(check__of_a_held_stream_has_no_pod),

@@ -261,10 +261,38 @@ static void stored__unknown_members_are_ignored(void **state UNUSED)
 
 static void unknown_members__are_refused_by_name(void **state UNUSED)
 {
-    refuses_strictly("{\"gold\":{\"targt\":2}}", "tier \"gold\": \"targt\" is unknown");
-    refuses_strictly("{\"gold\":{\"Target\":2}}", "\"Target\" is unknown");
-    refuses_strictly("{\"tiers\":{\"gold\":1},\"defaultchain\":[\"gold\"]}", "\"defaultchain\" is unknown");
-    refuses_strictly("{\"tiers\":{\"gold\":1},\"standard\":1}", "\"standard\" is unknown");
+    refuses_strictly("{\"gold\":{\"targt\":2}}",
+                     "unknown member \"targt\" in tier \"gold\"; did you mean \"target\"?");
+    refuses_strictly("{\"gold\":{\"Target\":2}}", "unknown member \"Target\" in tier \"gold\"; did you mean");
+    refuses_strictly("{\"tiers\":{\"gold\":1},\"defaultchain\":[\"gold\"]}",
+                     "unknown member \"defaultchain\" beside \"tiers\"; did you mean \"default_chain\"?");
+    refuses_strictly("{\"tiers\":{\"gold\":1},\"standard\":1}",
+                     "unknown member \"standard\" beside \"tiers\"; known are tiers and default_chain");
+}
+
+/* An upgrade must not stop a router that ran with it. */
+static void seed__unknown_members_are_told_and_ignored(void **state UNUSED)
+{
+    const char *text = "{\"gold\":{\"targt\":2,\"colour\":1,\"max_concurrent\":3}}";
+    struct tier_config *config = NULL;
+    char error[256];
+
+    assert_int_equal(tier_config_parse_seed(text, strlen(text), &config, error, sizeof(error)), 0);
+    assert_string_equal(config->ignored,
+                        "unknown member \"targt\" in tier \"gold\"; did you mean \"target\"?");
+    assert_int_equal(tier_config_find(config, "gold")->target, 0);
+    config = tier_config_free(config);
+    assert_int_equal(tier_config_parse_seed("{\"gold\":-1}", 11, &config, error, sizeof(error)), -EINVAL);
+}
+
+static void same__is_about_the_meaning(void **state UNUSED)
+{
+    static const char spaced[] = "{ \"gold\": {\"target\": 1}, \"standard\": 2 }";
+    struct tier_config *config = parse("{\"standard\":2,\"gold\":1}");
+
+    assert_true(tier_config_is_same(spaced, strlen(spaced), config));
+    assert_false(tier_config_is_same("{\"gold\":1}", 10, config));
+    tier_config_free(config);
 }
 
 static void max_concurrent__zero_is_the_default(void **state UNUSED)
@@ -494,6 +522,8 @@ int main(void)
         cmocka_unit_test(stored__unknown_names_in_the_chain_are_skipped_and_told),
         cmocka_unit_test(stored__unknown_members_are_ignored),
         cmocka_unit_test(unknown_members__are_refused_by_name),
+        cmocka_unit_test(seed__unknown_members_are_told_and_ignored),
+        cmocka_unit_test(same__is_about_the_meaning),
         cmocka_unit_test(max_concurrent__zero_is_the_default),
         cmocka_unit_test(long_form__of_the_longest_configuration_is_read_again),
         cmocka_unit_test(bad_configurations__are_refused_with_a_reason),

@@ -1,8 +1,8 @@
--- The requests that have asked for a call, so that one that was answered with an error can be taken back without
--- hurting another that was answered with the pod: numbers with spaces between them in the record's field `attempts`;
--- '*' if not all of them are known. A call of the first implementation has no such field, and never gets one: that is how
--- it is told from ours. The rules are those of src/core/attempts.c.
-local ATTEMPTS_MAX = 8 -- as in src/core/command.h
+-- The requests that have asked for a call, so that one that was answered with an error can be
+-- undone without harm to another one that was answered with the pod. The field `attempts` of the
+-- record has their numbers with spaces between them; '*' if there were too many. A call of the
+-- first implementation has no such field, and never gets one, which distinguishes it from our
+-- calls. The rules are those of src/core/attempts.c.
 
 local function attempts_with(attempts, attempt)
   if attempts == '*' then
@@ -13,10 +13,10 @@ local function attempts_with(attempts, attempt)
     return attempts
   end
   local _, spaces = string.gsub(attempts, ' ', ' ')
-  return spaces + 1 < ATTEMPTS_MAX and attempts .. ' ' .. attempt or '*'
+  return spaces + 1 < CONST.ATTEMPTS_MAX and attempts .. ' ' .. attempt or '*'
 end
 
--- What is left of them; nil if this one is not there.
+-- The other ones; nil if this one is not among them.
 local function attempts_without(attempts, attempt)
   local left, is_there = {}, false
   for one in string.gmatch(attempts or '', '[^ ]+') do

@@ -1,6 +1,7 @@
--- Every script: KEYS[1] is {prefix}calls:active and only says which node of a cluster has the keys;
--- ARGV[1] is the prefix, ARGV[2] the tiers (see tiers.lua). Time is the server's.
-local P = ARGV[1]
+-- Every script begins with this. KEYS[1] is {prefix}calls:active: in a cluster it says which node
+-- has the keys. The time is the time of the Redis server: `now` in milliseconds.
+-- @leaves P, rc, time, now
+local P = ARG.prefix
 local rc = redis.call
 local time = rc('TIME')
 local now = time[1] * 1000 + math.floor(time[2] / 1000)

@@ -1,6 +1,7 @@
--- ARGV[4] of what only a leader does: the number that it got with the lock (leader.lua) or after it wrote the Lease
--- (claim_fence.lua), '' where nobody has one. A leader that was stopped in the middle, and has been followed by another one
--- meanwhile, must not go on where it was: nothing is done.
-if ARGV[4] ~= '' and rc('GET', P .. 'leader:fence') ~= ARGV[4] then
-  return redis.error_reply('FENCED another router leads by now; nothing was changed')
+-- include base
+-- For scripts that only a leader runs. Their argument `fence` is the number that the leader got
+-- with the lock (leader.lua) or after it wrote the Lease (claim_fence.lua); '' without an election.
+-- A leader that was paused, and was replaced meanwhile, must not continue: nothing is done.
+if ARG.fence ~= '' and rc('GET', KEY.LEADER_FENCE) ~= ARG.fence then
+  return redis.error_reply(CONST.FENCED_REPLY)
 end

@@ -1,13 +1,22 @@
+-- include base
 -- include tiers
--- include out
--- Why there was no pod: for each pool of the chain, how many pods it has and what they are doing.
-local function refusal(chain, first, last, unreadable, missing)
-  local answer = {2, unreadable, missing, string.format('%.0f', now), (last - first + 1) / 2}
-  if not out_counts then
-    out_counts = {d = {}, s = {}, b = {}}
-    -- Enough to tell an operator what is going on; with more than a hundred pods held out it is not exact.
-    out_pods(100, function(tier, state)
-      out_counts[state][tier] = (out_counts[state][tier] or 0) + 1
+-- include held_out
+-- include keep_refusal
+-- @uses held_out_counts
+-- Why there was no pod: for each pool of the chain its number of pods, and
+-- how many are draining and suspended. The pods that are held out are counted by the first refusal
+-- of a script, for all of them, and kept in `held_out_counts`. The answer is kept for later
+-- queries.
+local function refusal(call_sid, chain, first, last, unreadable, missing)
+  local answer = {CONST.CALL_NO_POD, unreadable, missing, string.format('%.0f', now),
+    (last - first + 1) / 2}
+  local is_first = not held_out_counts
+  if is_first then
+    held_out_counts =
+      {[CONST.POD_IS_DRAINING] = {}, [CONST.POD_IS_SUSPENDED] = {}, [CONST.POD_IS_BUSY] = {}}
+    -- Enough for an operator. With more than a hundred pods held out the counts are not exact.
+    held_out_pods(100, function(tier, state)
+      held_out_counts[state][tier] = (held_out_counts[state][tier] or 0) + 1
     end)
   end
   for i = first, last, 2 do
@@ -15,8 +24,12 @@ local function refusal(chain, first, last, unreadable, missing)
     local n = #answer
     answer[n + 1] = tier
     answer[n + 2] = rc('SCARD', assigned_key(tier))
-    answer[n + 3] = out_counts.d[tier] or 0
-    answer[n + 4] = out_counts.s[tier] or 0
+    answer[n + 3] = held_out_counts[CONST.POD_IS_DRAINING][tier] or 0
+    answer[n + 4] = held_out_counts[CONST.POD_IS_SUSPENDED][tier] or 0
+  end
+  refusal_keep(call_sid, answer)
+  if is_first then
+    refusals_trim()
   end
   return answer
 end

@@ -1,6 +1,7 @@
 /*
  * exotel.c - Exotel: its answers in JSON, its token check, and the statuses that end a call.
  */
+#include "api/providers/basic_auth.h"
 #include "api/providers/provider.h"
 
 #include <strings.h>
@@ -64,13 +65,13 @@ static int exotel_check(struct http_request *request, const struct secrets *secr
         fits = secrets_match(secrets, SECRET_EXOTEL, token);
     else if (!authorization.data)
         return -ENOKEY;
-    if (signature_basic(arena, authorization, &pair, &password))
+    if (basic_auth_read(arena, authorization, &pair, &password))
         fits = fits || secrets_match(secrets, SECRET_EXOTEL, pair) ||
                secrets_match(secrets, SECRET_EXOTEL, password);
     return fits ? 0 : -EKEYREJECTED;
 }
 
-static bool exotel_is_over(struct params *params, const char **ret_status)
+static bool exotel_ends_call(struct params *params, const char **ret_status)
 {
     const char *event = params_text(params, "EventType");
     const char *status = params_text(params, "Status");
@@ -95,5 +96,5 @@ const struct provider provider_exotel = {
     .render_stream = exotel_render_stream,
     .render_failure = exotel_render_failure,
     .check = exotel_check,
-    .is_over = exotel_is_over,
+    .ends_call = exotel_ends_call,
 };

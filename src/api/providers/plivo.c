@@ -41,7 +41,7 @@ static bool is_stream_event(const char *event)
     return len >= strlen("Stream") && strcmp(event + len - strlen("Stream"), "Stream") == 0;
 }
 
-static bool plivo_is_over(struct params *params, const char **ret_status)
+static bool plivo_ends_call(struct params *params, const char **ret_status)
 {
     const char *event = params_text(params, "Event");
     const char *cause = params_text(params, "HangupCause");
@@ -66,5 +66,5 @@ const struct provider provider_plivo = {
     .render_stream = plivo_render_stream,
     .render_failure = plivo_render_failure,
     .check = plivo_check,
-    .is_over = plivo_is_over,
+    .ends_call = plivo_ends_call,
 };

@@ -18,19 +18,29 @@ bool provider_status_is_final(const char *status)
     return false;
 }
 
-const char *provider_spelling(const char *name)
+/* The provider of that name, in whatever case; NULL: there is none. */
+static const struct provider *provider_find(const char *name)
 {
     static const struct provider *const providers[] = {&provider_twilio, &provider_plivo, &provider_exotel};
 
     for (size_t i = 0; i < ARRAY_LEN(providers); i++) {
         if (strcasecmp(name, providers[i]->name) == 0)
-            return providers[i]->name;
+            return providers[i];
     }
-    return name;
+    return NULL;
+}
+
+const char *provider_spelling(const char *name)
+{
+    const struct provider *provider = provider_find(name);
+
+    return provider ? provider->name : name;
 }
 
 const char *provider_default_template(const char *name)
 {
-    return strcmp(name, provider_exotel.name) == 0 ? provider_exotel.default_template
-                                                   : provider_twilio.default_template;
+    const struct provider *provider = provider_find(name);
+    bool is_spelled_so = provider && strcmp(provider->name, name) == 0; /* the URL has the name as it came */
+
+    return (is_spelled_so ? provider : &provider_twilio)->default_template;
 }

@@ -1,5 +1,6 @@
 /*
- * provider.h - the telephony providers: where their webhooks carry the call, and how their answers read.
+ * provider.h - the telephony providers: the fields of their webhooks, and the form of their
+ * answers.
  */
 #ifndef API_PROVIDERS_PROVIDER_H
 #define API_PROVIDERS_PROVIDER_H
@@ -33,7 +34,7 @@ struct provider {
      */
     int (*check)(struct http_request *request, const struct secrets *secrets, struct slice url);
     /* Does a status callback say that the call is over? *ret_status is its status for the log, or "". */
-    bool (*is_over)(struct params *params, const char **ret_status);
+    bool (*ends_call)(struct params *params, const char **ret_status);
 };
 
 extern const struct provider provider_twilio;

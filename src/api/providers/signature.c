@@ -1,6 +1,5 @@
 /*
- * signature.c - computes and compares the signatures of Twilio and Plivo, and decodes Basic
- * authentication.
+ * signature.c - computes and compares the signatures of Twilio and Plivo.
  */
 #include "api/providers/signature.h"
 
@@ -12,6 +11,7 @@
 #include <openssl/hmac.h>
 #include <openssl/sha.h>
 
+#include "base/hex.h"
 #include "base/slice.h"
 #include "base/strbuf.h"
 #include "http/form.h"
@@ -19,7 +19,6 @@
 enum {
     TEXT_MAX = SIGNATURE_URL_MAX + 2 * SIGNATURE_BODY_MAX,
     ENCODED_MAX = (EVP_MAX_MD_SIZE + 2) / 3 * 4 + 1,
-    BASIC_MAX = 4 * 1024,
 };
 
 /* A public URL, cut where signatures look. */
@@ -170,15 +169,12 @@ static int find_body_hash(struct arena *arena, struct slice query, const char **
 
 static bool body_hash_fits(struct slice body, const char *given)
 {
-    static const char digits[] = "0123456789abcdef";
     unsigned char hash[SHA256_DIGEST_LENGTH];
     char text[2 * SHA256_DIGEST_LENGTH];
 
     SHA256((const unsigned char *)body.data, body.len, hash);
-    for (size_t i = 0; i < sizeof(hash); i++) {
-        text[2 * i] = digits[hash[i] >> 4];
-        text[2 * i + 1] = digits[hash[i] & 15];
-    }
+    for (size_t i = 0; i < sizeof(hash); i++)
+        hex_write(text + 2 * i, 2, hash[i]);
     return strlen(given) == sizeof(text) && CRYPTO_memcmp(text, given, sizeof(text)) == 0;
 }
 
@@ -294,34 +290,4 @@ int signature_check_plivo(struct arena *arena, const struct signature_tokens *to
     strbuf_init(&text, arena, TEXT_MAX);
     plivo_write(&text, &url, &query, &form, nonce);
     return tokens_fit(tokens, EVP_sha256(), &text, given, count);
-}
-
-bool signature_basic(struct arena *arena, struct slice authorization, struct slice *ret_pair,
-                     struct slice *ret_password)
-{
-    unsigned char *decoded;
-    const char *colon;
-    struct slice text, pair;
-    size_t padding = 0;
-    int len;
-
-    if (!slice_starts(authorization, "Basic ") || authorization.len > BASIC_MAX)
-        return false;
-    text = slice_trim(
-        (struct slice){authorization.data + strlen("Basic "), authorization.len - strlen("Basic ")});
-    while (padding < 2 && padding < text.len && text.data[text.len - 1 - padding] == '=')
-        padding++;
-    decoded = arena_alloc(arena, text.len + 1);
-    if (!decoded || text.len == 0 || text.len % 4 != 0)
-        return false;
-    len = EVP_DecodeBlock(decoded, (const unsigned char *)text.data, (int)text.len);
-    if (len < 0 || (size_t)len < padding)
-        return false;
-    pair = (struct slice){(const char *)decoded, (size_t)len - padding};
-    colon = memchr(pair.data, ':', pair.len);
-    if (!colon)
-        return false;
-    *ret_pair = pair;
-    *ret_password = (struct slice){colon + 1, pair.len - (size_t)(colon + 1 - pair.data)};
-    return true;
 }

@@ -1,10 +1,10 @@
 /*
- * signature.h - is a webhook signed by who knows the account's token? As the providers' own libraries decide
- * it.
+ * signature.h - checks that a webhook was signed with the account's token, by the rules of the
+ * providers' own libraries.
  *
- * Pure functions on what a stranger sent: no I/O, no clock, nothing is logged. Texts are compared in constant
- * time. What is signed is what the handlers read afterwards: every field of the body, decoded, and the URL
- * with its query as it was sent. Loop thread not needed.
+ * Pure functions on unchecked input: no I/O, no clock, nothing is logged. Texts are compared in
+ * constant time. What is signed is what the handlers read afterwards: every field of the body,
+ * decoded, and the URL with its query as it was sent. Loop thread not needed.
  */
 #ifndef API_PROVIDERS_SIGNATURE_H
 #define API_PROVIDERS_SIGNATURE_H
@@ -51,11 +51,5 @@ int signature_check_twilio(struct arena *arena, const struct signature_tokens *t
 int signature_check_plivo(struct arena *arena, const struct signature_tokens *tokens,
                           const struct signed_request *request, struct slice signatures,
                           struct slice nonce) MUST_CHECK;
-
-/*
- * The password in "Authorization: Basic ...", and all of "user:password"; both in `arena`. False: it is none.
- */
-bool signature_basic(struct arena *arena, struct slice authorization, struct slice *ret_pair,
-                     struct slice *ret_password);
 
 #endif

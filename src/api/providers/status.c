@@ -29,7 +29,7 @@ static void status_answer(const struct status_callback *callback)
 static void status_remember(const struct status_callback *callback)
 {
     if (verify_is_on(callback->task.api, callback->provider))
-        over_add(callback->task.api->overs[callback->provider->secret], callback->call_sid);
+        finished_calls_add(callback->task.api->finished[callback->provider->secret], callback->call_sid);
 }
 
 static void status_ignore(const struct status_callback *callback, const char *error)
@@ -78,7 +78,7 @@ static void api_status_callback(struct api *api, struct http_request *request,
     struct command command = {.type = COMMAND_RELEASE};
     struct status_callback *callback;
     struct params params;
-    bool is_over;
+    bool ends_call;
 
     if (!verify_webhook(api, request, provider))
         return;
@@ -89,14 +89,14 @@ static void api_status_callback(struct api *api, struct http_request *request,
     callback->provider = provider;
     params_read_webhook(&params, request, provider->takes_json);
     callback->call_sid = params_call_sid(&params, provider->sid_field);
-    is_over = provider->is_over(&params, &callback->status);
-    if (params.error || !is_over) {
+    ends_call = provider->ends_call(&params, &callback->status);
+    if (params.error || !ends_call) {
         status_ignore(callback, params.error);
         return;
     }
     command.release.call_sid = callback->call_sid;
     command.release.provider = provider->name;
-    command.release.why = CALL_OVER_CLOSED;
+    command.release.why = FINISH_CLOSED;
     api_execute(&callback->task, &command);
 }
 

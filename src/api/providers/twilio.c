@@ -30,7 +30,7 @@ static int twilio_check(struct http_request *request, const struct secrets *secr
                                   http_request_header(request, "x-twilio-signature"));
 }
 
-static bool twilio_is_over(struct params *params, const char **ret_status)
+static bool twilio_ends_call(struct params *params, const char **ret_status)
 {
     const char *stream = params_text(params, "StreamEvent");
     const char *status = params_text(params, "CallStatus");
@@ -52,5 +52,5 @@ const struct provider provider_twilio = {
     .render_stream = twilio_render_stream,
     .render_failure = twilio_render_failure,
     .check = twilio_check,
-    .is_over = twilio_is_over,
+    .ends_call = twilio_ends_call,
 };

@@ -5,6 +5,7 @@
 #include "api/providers/verify.h"
 
 #include "base/log_limit.h"
+#include "base/log_text.h"
 #include "http/forwarded.h"
 
 _Static_assert((int)SIGNATURE_TOKENS_MAX >= (int)SECRETS_MAX, "all tokens must be tried");
@@ -58,7 +59,7 @@ static enum webhook_refusal refusal_of(int err)
 }
 
 /*
- * The log gets the URL that was checked, which is what an operator needs who has configured another one; but
+ * The log gets the URL that was checked, because an operator may have configured another one; but
  * not its query, which may hold a token.
  */
 static void verify_refuse(struct api *api, struct http_request *request, const struct provider *provider,

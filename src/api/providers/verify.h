@@ -1,5 +1,5 @@
 /*
- * verify.h - does a webhook come from its provider? Internal to the room.
+ * verify.h - checks that a webhook comes from its provider. Internal to the module.
  */
 #ifndef API_PROVIDERS_VERIFY_H
 #define API_PROVIDERS_VERIFY_H

@@ -100,7 +100,7 @@ static void api_webhook(struct api *api, struct http_request *request, const str
     /* In this order: what a stranger forges must not use up what the provider at the same address may ask. */
     if (!verify_webhook(api, request, provider))
         return;
-    if (!api_admit(api, request))
+    if (!allocation_admit(api, request))
         return;
     allocation = api_task_new(api, request, sizeof(*allocation), api_webhook_stored);
     if (!allocation)
@@ -123,7 +123,8 @@ static void api_webhook(struct api *api, struct http_request *request, const str
     allocation_read(allocation, &params);
     if (params.error)
         webhook_refuse(allocation, params.error);
-    else if (verify_is_on(api, provider) && over_has(api->overs[provider->secret], allocation->call_sid))
+    else if (verify_is_on(api, provider) &&
+             finished_calls_has(api->finished[provider->secret], allocation->call_sid))
         verify_refuse_replay(api, request, provider, allocation->call_sid);
     else
         allocation_start(allocation);

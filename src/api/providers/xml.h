@@ -1,5 +1,5 @@
 /*
- * xml.h - text inside XML: well formed whatever the bytes are.
+ * xml.h - writes text into XML, well formed for any bytes.
  */
 #ifndef API_PROVIDERS_XML_H
 #define API_PROVIDERS_XML_H

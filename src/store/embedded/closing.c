@@ -14,22 +14,27 @@ void embedded_free(struct embedded *embedded)
     batch_release(&embedded->in_flight);
     pending_pool_release(&embedded->pool);
     directory_close(&embedded->dir);
+    embedded->magic = 0;
     free(embedded);
 }
 
 static void embedded_handle_closed(uv_handle_t *handle)
 {
-    struct embedded *embedded = handle->data;
+    struct embedded *embedded = embedded_from(handle->data);
     store_closed_fn closed = embedded->closed;
     void *arg = embedded->closed_arg;
 
+    assert(embedded->handles_open > 0);
     if (--embedded->handles_open > 0)
         return;
+    assert(!embedded->io.is_busy && !compaction_is_busy(embedded));
     embedded_free(embedded);
     closed(arg);
 }
 
-/* Goes on with the closing as far as it can; what is still under way calls again when it is done. */
+/*
+ * Goes on with the closing as far as it can; what is still under way calls again when it is done.
+ */
 void embedded_close_turn(struct embedded *embedded)
 {
     uv_handle_t *check = (uv_handle_t *)&embedded->check;

@@ -2,7 +2,7 @@
  * commit.c - writes batches to the log and syncs them, and handles full and failing disks.
  *
  * Writes run on the loop or, with LOG_FSYNC=always, on the thread pool. A failed log is repaired
- * by compaction.c.
+ * by repair.c.
  */
 #include <stdio.h>
 
@@ -18,7 +18,7 @@ static void commit_start_retry(struct embedded *embedded, uint64_t after_ms)
         uv_timer_start(&embedded->retry_timer, commit_retry, after_ms, 0);
 }
 
-/* Until `wanted` bytes fit: with less, the command that found no room would find none again. */
+/* Until `wanted` bytes fit: with less, the same command would fail again. */
 static void commit_set_full(struct embedded *embedded, int err, uint64_t wanted)
 {
     if (!embedded->is_full)
@@ -33,11 +33,11 @@ static void commit_set_full(struct embedded *embedded, int err, uint64_t wanted)
 int commit_reserve(struct embedded *embedded, size_t len)
 {
     uint64_t wanted = embedded->in_flight.buf.len + embedded->gathering.buf.len + 2 * FRAME_HEADER_SIZE + len;
-    int r = segment_reserve(&embedded->active, embedded->active.end + wanted);
+    int err = segment_reserve(&embedded->active, embedded->active.end + wanted);
 
-    if (r < 0) {
-        commit_set_full(embedded, r, wanted);
-        return disk_err_is_full(r) ? -ENOSPC : -EIO;
+    if (err < 0) {
+        commit_set_full(embedded, err, wanted);
+        return disk_err_is_full(err) ? -ENOSPC : -EIO;
     }
     return 0;
 }
@@ -45,27 +45,27 @@ int commit_reserve(struct embedded *embedded, size_t len)
 void commit_reserve_ahead(struct embedded *embedded)
 {
     uint64_t wanted = max_u64(SEGMENT_AHEAD, embedded->space_wanted);
-    int r = segment_reserve(&embedded->active, embedded->active.end + wanted);
+    int err = segment_reserve(&embedded->active, embedded->active.end + wanted);
 
-    if (r < 0) {
-        commit_set_full(embedded, r, wanted);
+    if (err < 0) {
+        commit_set_full(embedded, err, wanted);
     } else if (embedded->is_full) {
         embedded->is_full = false;
         embedded->space_wanted = 0;
         embedded->detail[0] = '\0';
-        core_listens_again(embedded->core, embedded_now(embedded));
+        core_after_outage(embedded->core, embedded_now(embedded));
         log_info("there is space for the log again", log_str("directory", embedded->dir.path));
     }
 }
 
 void commit_retry(uv_timer_t *timer)
 {
-    struct embedded *embedded = timer->data;
+    struct embedded *embedded = embedded_from(timer->data);
 
     if (embedded->is_removed)
         return;
     if (embedded->failed)
-        compaction_repair(embedded);
+        repair_start(embedded);
     else if (embedded->is_full)
         commit_reserve_ahead(embedded);
     if (embedded->failed)
@@ -82,11 +82,13 @@ static int commit_seal(struct embedded *embedded, struct batch *batch, enum fram
         .durable_seq = embedded->durable_seq,
         .time_ms = embedded_now(embedded),
     };
-    int r = batch_seal(batch, &frame, ret_bytes);
+    int err;
 
-    if (r == 0)
+    assert(embedded->durable_seq < embedded->next_seq);
+    err = batch_seal(batch, &frame, ret_bytes);
+    if (err == 0)
         embedded->next_seq++;
-    return r;
+    return err;
 }
 
 static void commit_count(struct embedded *embedded, size_t len)
@@ -97,7 +99,8 @@ static void commit_count(struct embedded *embedded, size_t len)
 }
 
 /*
- * An allocation that is answered with an error must not keep its pod for hours: nobody knows that it has one.
+ * An allocation that is answered with an error must not keep its pod for hours: its client does not
+ * know of it.
  */
 static void commit_undo(struct embedded *embedded, const struct list *pending)
 {
@@ -108,14 +111,14 @@ static void commit_undo(struct embedded *embedded, const struct list *pending)
         const struct pending *entry = CONTAINER_OF(link, struct pending, link);
         struct result result;
         struct command undo = {.type = COMMAND_UNDO};
-        int r;
+        int err;
 
         if (entry->type != COMMAND_ALLOCATE || entry->err || entry->result->outcome != OUTCOME_OK)
             continue;
         undo.undo.call_sid = entry->result->allocate.call.call_sid;
         undo.undo.attempt = entry->result->allocate.attempt;
-        r = core_execute(embedded->core, &undo, embedded_now(embedded), &arena, &result);
-        if (r < 0)
+        err = core_execute(embedded->core, &undo, embedded_now(embedded), &arena, &result);
+        if (err < 0)
             log_warn("cannot take back an allocation that failed", log_str("call_sid", undo.undo.call_sid));
         arena_reset(&arena);
     }
@@ -144,7 +147,10 @@ void commit_fail(struct embedded *embedded, int err, const char *what)
     if (embedded->failed)
         return;
     if (embedded->io.is_busy && embedded->io.kind == IO_COMMIT) {
-        /* Its batch belongs to the thread pool; it fails together with what gathers until it is back. */
+        /*
+         * The thread pool has the batch. It fails when the job is done, with all that gather until
+         * then.
+         */
         embedded->io.abort_err = err;
         return;
     }
@@ -152,7 +158,10 @@ void commit_fail(struct embedded *embedded, int err, const char *what)
     embedded->failed = disk_err_is_full(err) ? -ENOSPC : -EIO;
     embedded->is_full = false;
     embedded->space_wanted = 0;
-    /* What was not acknowledged need not come back after a crash; if this fails too, it may. */
+    /*
+     * Commands that get an error should not be loaded after a crash. If this fails too, they may
+     * be.
+     */
     (void)!segment_trim(&embedded->active);
     list_init(&pending);
     batch_take_pending(&embedded->in_flight, &pending);
@@ -160,6 +169,7 @@ void commit_fail(struct embedded *embedded, int err, const char *what)
     commit_undo(embedded, &pending);
     batch_reset(&embedded->in_flight);
     batch_reset(&embedded->gathering);
+    assert(embedded->failed == -ENOSPC || embedded->failed == -EIO);
     commit_start_retry(embedded, EMBEDDED_REPAIR_RETRY_MS);
     embedded_answer(embedded, &pending, embedded->failed);
 }
@@ -177,7 +187,7 @@ void commit_check_files(struct embedded *embedded)
             commit_fail(embedded, -EIO, "");
         }
     } else if (!embedded->failed && segment_is_removed(&embedded->active)) {
-        /* The repair writes all that memory holds into new files. */
+        /* The repair writes the whole state into new files. */
         commit_fail(embedded, -ENOENT, "the file of the log was removed");
     }
 }
@@ -195,14 +205,15 @@ void commit_now(struct embedded *embedded)
     struct batch *batch = &embedded->gathering;
     struct list pending;
 
+    assert(embedded->in_flight.records == 0); /* batches are written in their order */
     if (batch->records) {
         struct slice bytes;
-        int r = commit_seal(embedded, batch, FRAME_BATCH, &bytes);
+        int err = commit_seal(embedded, batch, FRAME_BATCH, &bytes);
 
-        if (r == 0)
-            r = segment_write(&embedded->active, bytes.data, bytes.len);
-        if (r < 0) {
-            commit_fail(embedded, r, "write");
+        if (err == 0)
+            err = segment_write(&embedded->active, bytes.data, bytes.len);
+        if (err < 0) {
+            commit_fail(embedded, err, "write");
             return;
         }
         commit_count(embedded, bytes.len);
@@ -222,6 +233,7 @@ static void job_io(uv_work_t *work)
     struct io_job *job = work->data;
     struct segment *segment = &job->segment;
 
+    MAGIC_CHECK(job, IO_JOB_MAGIC);
     if (job->kind == IO_SYNC || (job->kind == IO_FINISH && job->fsync != EMBEDDED_FSYNC_NO)) {
         if (segment->disk->sync(segment->fd) < 0)
             job->err = -errno;
@@ -246,6 +258,10 @@ static void commit_committed(struct embedded *embedded)
         commit_fail(embedded, job->err, "write and sync");
         return;
     }
+    /* The log stays in one segment while a job writes to it. */
+    assert(job->segment.index == embedded->active.index);
+    assert(job->segment.end == embedded->active.end + job->bytes.len);
+    assert(job->seq > embedded->durable_seq && job->seq < embedded->next_seq);
     embedded->active.end = job->segment.end;
     embedded->active.reserved = max_u64(embedded->active.reserved, job->segment.reserved);
     embedded->durable_seq = job->seq;
@@ -267,8 +283,13 @@ static void commit_synced(struct embedded *embedded)
         commit_fail(embedded, job->err, "sync");
         return;
     }
+    assert(job->segment.index == embedded->active.index);
+    assert(job->seq < embedded->next_seq);
     embedded->stats.syncs++;
-    /* While a snapshot is being made, the segment before this one may still be on its way to the disk. */
+    /*
+     * While a snapshot is being made, the segment before this one may still be on its way to the
+     * disk.
+     */
     if (embedded->compaction.state != COMPACTION_WRITING)
         embedded->durable_seq = max_u64(embedded->durable_seq, job->seq);
     if (embedded->is_dirty)
@@ -278,9 +299,12 @@ static void commit_synced(struct embedded *embedded)
 static void commit_io_done(uv_work_t *work, int status)
 {
     struct io_job *job = work->data;
-    struct embedded *embedded = CONTAINER_OF(job, struct embedded, io);
+    struct embedded *embedded = embedded_from(CONTAINER_OF(job, struct embedded, io));
 
+    MAGIC_CHECK(job, IO_JOB_MAGIC);
     assert(status == 0);
+    assert(job->is_busy);
+    job->magic = 0;
     job->is_busy = false;
     if (job->err == 0)
         job->err = job->abort_err;
@@ -305,10 +329,13 @@ static void commit_io_done(uv_work_t *work, int status)
 static void commit_start_io(struct embedded *embedded, enum io_kind kind, struct slice bytes)
 {
     struct io_job *job = &embedded->io;
-    int r;
+    int err;
 
     assert(!job->is_busy);
+    assert(!embedded->failed && !embedded->is_finished);
+    assert(embedded->next_seq > 0);
     *job = (struct io_job){
+        .magic = IO_JOB_MAGIC,
         .is_busy = true,
         .kind = kind,
         .fsync = embedded->fsync,
@@ -317,23 +344,23 @@ static void commit_start_io(struct embedded *embedded, enum io_kind kind, struct
         .seq = embedded->next_seq - 1,
     };
     job->work.data = job;
-    r = uv_queue_work(embedded->loop, &job->work, job_io, commit_io_done);
-    assert(r == 0);
+    err = uv_queue_work(embedded->loop, &job->work, job_io, commit_io_done);
+    assert(err == 0);
 }
 
 void commit_start(struct embedded *embedded)
 {
     struct slice bytes;
     struct batch empty;
-    int r;
+    int err;
 
     if (!embedded->gathering.records) {
         commit_now(embedded);
         return;
     }
-    r = commit_seal(embedded, &embedded->gathering, FRAME_BATCH, &bytes);
-    if (r < 0) {
-        commit_fail(embedded, r, "write");
+    err = commit_seal(embedded, &embedded->gathering, FRAME_BATCH, &bytes);
+    if (err < 0) {
+        commit_fail(embedded, err, "write");
         return;
     }
     /* The buffers change places; the bytes stay where they are. */
@@ -349,7 +376,7 @@ void commit_start(struct embedded *embedded)
 
 void commit_sync(uv_timer_t *timer)
 {
-    struct embedded *embedded = timer->data;
+    struct embedded *embedded = embedded_from(timer->data);
 
     if (!embedded->is_dirty || embedded->failed)
         return;
@@ -364,13 +391,15 @@ void commit_sync(uv_timer_t *timer)
 void commit_start_finish(struct embedded *embedded)
 {
     struct slice bytes;
-    int r;
+    int err;
 
+    assert(embedded->is_closing && !embedded->failed);
+    assert(embedded->gathering.records == 0 && embedded->in_flight.records == 0);
     /* The mark is written after everything before it was synced, and says so. */
     if (embedded->fsync != EMBEDDED_FSYNC_NO)
         embedded->durable_seq = embedded->next_seq - 1;
-    r = commit_seal(embedded, &embedded->in_flight, FRAME_CLOSED, &bytes);
-    if (r < 0) {
+    err = commit_seal(embedded, &embedded->in_flight, FRAME_CLOSED, &bytes);
+    if (err < 0) {
         embedded->is_finished = true;
         return;
     }

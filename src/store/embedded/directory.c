@@ -45,8 +45,9 @@ static bool parse_name(const char *name, const char *prefix, uint64_t *ret_index
 }
 
 /*
- * The lock file says who it is, but anybody can remove it; so the directory itself is locked as well. A file
- * system that cannot lock directories (NFS wants a file that is open for writing) leaves the file alone.
+ * The lock file says who it is, but anybody can remove it; so the directory itself is locked as
+ * well. A file system that cannot lock directories (NFS wants a file that is open for writing)
+ * leaves the file alone.
  */
 static int directory_flock(const struct directory *dir)
 {
@@ -56,8 +57,8 @@ static int directory_flock(const struct directory *dir)
 }
 
 /*
- * The pid is for people only; the lock holds without it, on a full disk too. What is known by another name as
- * well may be somebody's file that was linked here to have it overwritten.
+ * The pid is for people only; the lock holds without it, on a full disk too. What is known by
+ * another name as well may be somebody's file that was linked here to have it overwritten.
  */
 static void directory_write_pid(const struct directory *dir)
 {
@@ -123,7 +124,7 @@ static void directory_sync_parent(const char *path)
 
 int directory_open(struct directory *dir, const char *path, char *error, size_t error_size)
 {
-    int r;
+    int err;
 
     *dir = (struct directory){.path = strdup(path), .fd = -1, .lock_fd = -1};
     if (!dir->path) {
@@ -133,23 +134,23 @@ int directory_open(struct directory *dir, const char *path, char *error, size_t 
     if (mkdir(path, 0700) == 0) {
         directory_sync_parent(path);
     } else if (errno != EEXIST) {
-        r = -errno;
-        snprintf(error, error_size, "cannot make the data directory %s: %s", path, strerror(-r));
+        err = -errno;
+        snprintf(error, error_size, "cannot make the data directory %s: %s", path, strerror(-err));
         goto fail;
     }
     dir->fd = open(path, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
     if (dir->fd < 0) {
-        r = -errno;
-        snprintf(error, error_size, "cannot open the data directory %s: %s", path, strerror(-r));
+        err = -errno;
+        snprintf(error, error_size, "cannot open the data directory %s: %s", path, strerror(-err));
         goto fail;
     }
-    r = directory_lock(dir, error, error_size);
-    if (r < 0)
+    err = directory_lock(dir, error, error_size);
+    if (err < 0)
         goto fail;
     return 0;
 fail:
     directory_close(dir);
-    return r;
+    return err;
 }
 
 void directory_close(struct directory *dir)
@@ -192,7 +193,7 @@ int directory_list(const struct directory *dir, enum file_kind kind, uint64_t **
     size_t count = 0;
     size_t room = 0;
     struct dirent *entry;
-    int r = 0;
+    int err = 0;
 
     if (!stream)
         return -errno;
@@ -207,7 +208,7 @@ int directory_list(const struct directory *dir, enum file_kind kind, uint64_t **
             room = room ? room * 2 : 16;
             grown = room <= DIRECTORY_FILES_MAX * 2 ? reallocarray(indexes, room, sizeof(*indexes)) : NULL;
             if (!grown) {
-                r = -ENOMEM;
+                err = -ENOMEM;
                 break;
             }
             indexes = grown;
@@ -215,11 +216,11 @@ int directory_list(const struct directory *dir, enum file_kind kind, uint64_t **
         indexes[count++] = index;
     }
     if (!entry && errno)
-        r = -errno;
+        err = -errno;
     closedir(stream);
-    if (r < 0) {
+    if (err < 0) {
         free(indexes);
-        return r;
+        return err;
     }
     if (count)
         qsort(indexes, count, sizeof(*indexes), compare_indexes);
@@ -230,20 +231,23 @@ int directory_list(const struct directory *dir, enum file_kind kind, uint64_t **
 
 int directory_open_file(const struct directory *dir, const char *name, int flags)
 {
-    /* Opening a FIFO would wait for its other end; a symbolic link would lead to somebody else's file. */
+    /*
+     * Opening a FIFO would wait for its other end; a symbolic link would lead to somebody else's
+     * file.
+     */
     int fd = openat(dir->fd, name, flags | O_CLOEXEC | O_NONBLOCK | O_NOFOLLOW, 0600);
     struct stat st;
-    int r = 0;
+    int err = 0;
 
     if (fd < 0)
         return errno == ELOOP ? -ENXIO : -errno;
     if (fstat(fd, &st) < 0)
-        r = -errno;
+        err = -errno;
     else if (!S_ISREG(st.st_mode))
-        r = -ENXIO;
-    if (r < 0) {
+        err = -ENXIO;
+    if (err < 0) {
         close(fd);
-        return r;
+        return err;
     }
     return fd;
 }
@@ -271,7 +275,10 @@ int directory_sync(const struct directory *dir)
 
 void directory_remove_before(const struct directory *dir, uint64_t index)
 {
-    /* Snapshots last: without its segments a snapshot is of use, segments without their snapshot are not. */
+    /*
+     * Snapshots last: without its segments a snapshot is of use, segments without their snapshot
+     * are not.
+     */
     for (int kind = FILE_SEGMENT; kind <= FILE_SNAPSHOT; kind++) {
         uint64_t *indexes = NULL;
         size_t count = 0;

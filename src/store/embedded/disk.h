@@ -1,7 +1,8 @@
 /*
  * disk.h - the system calls of the embedded store that a disk can refuse.
  *
- * They go through a table, because full and failing disks cannot be had on demand: tests put their own there.
+ * They go through a table, because full and failing disks cannot be had on demand: tests put their
+ * own there.
  */
 #ifndef STORE_EMBEDDED_DISK_H
 #define STORE_EMBEDDED_DISK_H
@@ -13,7 +14,9 @@
 struct disk {
     ssize_t (*pwrite)(int fd, const void *data, size_t len, off_t offset);
     int (*sync)(int fd); /* fdatasync */
-    /* Makes sure that writing there needs no more space; 0 or a positive errno, as posix_fallocate. */
+    /*
+     * Makes sure that writing there needs no more space; 0 or a positive errno, as posix_fallocate.
+     */
     int (*reserve)(int fd, off_t offset, off_t len);
     /* A number for the time since the machine was started; 0: not known. */
     uint32_t (*boot)(void);

@@ -2,14 +2,16 @@
  * embedded.c - executes commands on core, gathers their records, and answers them after the
  * commit.
  *
- * Opening and closing are in opening.c and closing.c.
+ * Opening and closing are in open.c and closing.c.
  */
 #include "store/embedded/embedded.h"
 
+#include <stdio.h>
+
 #include "base/clock.h"
 #include "base/log.h"
-#include "store/embedded/bound.h"
 #include "store/embedded/embedded_internal.h"
+#include "store/embedded/log_size.h"
 
 uint64_t embedded_now(const struct embedded *embedded)
 {
@@ -22,22 +24,27 @@ struct core *embedded_core(struct store *store)
 }
 
 /*
- * Was the process stopped, or the machine asleep? The timers then run before the sockets are read, and a
- * sweep must not take everybody for silent whose word is waiting in a socket.
+ * Was the process stopped, or the machine asleep? The timers then run before the sockets are read.
+ * A sweep must not end calls and pods whose renewals and heartbeats wait in a socket.
  */
 static void embedded_notice_pause(struct embedded *embedded, uint64_t now_ms)
 {
-    if (now_ms - embedded->awake_at_ms > EMBEDDED_PAUSE_MS) {
-        log_warn("the process did not run for a while: nobody is taken for silent because of that",
-                 log_num("pause_ms", (int64_t)(now_ms - embedded->awake_at_ms)));
-        core_listens_again(embedded->core, now_ms);
+    uint64_t pause_ms = now_ms - embedded->awake_at_ms;
+    char message[128];
+
+    if (pause_ms > EMBEDDED_PAUSE_MS) {
+        snprintf(message, sizeof(message),
+                 "this process was paused for %.1f s: calls are kept for LEASE_TTL, pods for HEARTBEAT_TTL",
+                 (double)pause_ms / 1000);
+        log_warn(message, log_num("pause_ms", (int64_t)pause_ms));
+        core_after_outage(embedded->core, now_ms);
     }
     embedded->awake_at_ms = now_ms;
 }
 
 void embedded_awake(uv_timer_t *timer)
 {
-    struct embedded *embedded = timer->data;
+    struct embedded *embedded = embedded_from(timer->data);
 
     embedded_notice_pause(embedded, embedded_now(embedded));
     commit_check_files(embedded);
@@ -45,9 +52,9 @@ void embedded_awake(uv_timer_t *timer)
 
 void embedded_add_record(void *arg, const struct record *record)
 {
-    struct embedded *embedded = arg;
+    struct embedded *embedded = embedded_from(arg);
 
-    /* After a failure the log no longer takes anything; the snapshot that repairs it holds this as well. */
+    /* A failed log takes no records. The snapshot that repairs it contains these changes. */
     if (!embedded->failed)
         batch_add(&embedded->gathering, record);
 }
@@ -58,33 +65,27 @@ void embedded_wake(struct embedded *embedded)
         uv_idle_start(&embedded->idle, embedded_idled);
 }
 
-/* An active idle handle is all that is wanted: with it the loop does not wait in poll. */
+/* Does nothing: while the handle is active, the loop does not wait in poll. */
 void embedded_idled(uv_idle_t *idle)
 {
     (void)idle;
 }
 
-/* They give pods back, or keep a caller who is about to connect; and they add little. */
-static bool embedded_is_for_full_disk(enum command_type type)
-{
-    return type == COMMAND_RELEASE || type == COMMAND_LEAVE || type == COMMAND_UNDO || type == COMMAND_HOLD;
-}
-
-/* May a command that changes something be carried out now? 0, or why not. */
+/* May a command that changes something be executed now? 0, or a negative errno: the reason. */
 static int embedded_admit(struct embedded *embedded, const struct command *command)
 {
     size_t bound;
-    int r;
+    int err;
 
     if (embedded->failed)
         return embedded->failed;
-    bound = bound_effects(command, embedded->core);
-    /* On a full disk there is still what was reserved before. */
-    if (embedded->is_full && !embedded_is_for_full_disk(command->type))
+    bound = log_size_max(command, embedded->core);
+    /* On a full disk, the space that was reserved before is left. */
+    if (embedded->is_full && !command_is_urgent(command->type))
         return -ENOSPC;
-    r = commit_reserve(embedded, bound);
-    if (r < 0)
-        return r;
+    err = commit_reserve(embedded, bound);
+    if (err < 0)
+        return err;
     return batch_reserve(&embedded->gathering, bound);
 }
 
@@ -99,10 +100,10 @@ static int embedded_start(struct embedded *embedded, const struct command *comma
         return -ECANCELED;
     embedded_notice_pause(embedded, now_ms);
     if (!command_only_looks(command->type)) {
-        int r = embedded_admit(embedded, command);
+        int err = embedded_admit(embedded, command);
 
-        if (r < 0)
-            return r;
+        if (err < 0)
+            return err;
     }
     result = arena_alloc(arena, sizeof(*result));
     if (!result)
@@ -124,13 +125,13 @@ static int embedded_execute(struct store *store, const struct command *command, 
                             store_done_fn done, void *arg)
 {
     struct embedded *embedded = embedded_of(store);
-    int r;
+    int err;
 
     embedded->stats.commands++;
-    r = embedded_start(embedded, command, arena, done, arg);
-    if (r < 0)
+    err = embedded_start(embedded, command, arena, done, arg);
+    if (err < 0)
         embedded->stats.errors++;
-    return r;
+    return err;
 }
 
 void embedded_answer(struct embedded *embedded, struct list *pending, int err)
@@ -138,13 +139,14 @@ void embedded_answer(struct embedded *embedded, struct list *pending, int err)
     while (!list_is_empty(pending)) {
         struct pending *first = LIST_ENTRY(pending->next, struct pending, link);
         struct pending copy = *first;
-        int answer = err ? err : copy.err;
+        int answer = err < 0 ? err : copy.err;
 
+        assert(copy.done && copy.result);
         list_remove(&first->link);
         pending_put(&embedded->pool, first);
-        if (answer)
+        if (answer < 0)
             embedded->stats.errors++;
-        copy.done(copy.arg, answer, answer ? NULL : copy.result);
+        copy.done(copy.arg, answer, answer < 0 ? NULL : copy.result);
     }
 }
 
@@ -159,7 +161,7 @@ void embedded_turn(struct embedded *embedded)
             commit_start(embedded);
     }
     compaction_turn(embedded);
-    /* The callbacks may have started more commands; those gathered behind a batch in flight wait for it. */
+    /* The callbacks may have started more commands. They wait while a batch is in flight. */
     if (list_is_empty(&batch->pending) || (embedded->io.is_busy && embedded->io.kind == IO_COMMIT))
         uv_idle_stop(&embedded->idle);
     if (embedded->is_closing)
@@ -168,7 +170,7 @@ void embedded_turn(struct embedded *embedded)
 
 void embedded_checked(uv_check_t *check)
 {
-    struct embedded *embedded = check->data;
+    struct embedded *embedded = embedded_from(check->data);
 
     if (uv_is_active((uv_handle_t *)&embedded->idle))
         embedded_turn(embedded);
@@ -179,9 +181,9 @@ static void embedded_on_ended(struct store *store, call_ended_fn fn, void *arg)
     core_on_ended(embedded_of(store)->core, fn, arg);
 }
 
-static void embedded_on_over(struct store *store, call_over_fn fn, void *arg)
+static void embedded_on_finished(struct store *store, call_finished_fn fn, void *arg)
 {
-    core_on_over(embedded_of(store)->core, fn, arg);
+    core_on_finished(embedded_of(store)->core, fn, arg);
 }
 
 static void embedded_health(const struct store *store, struct store_health *ret_health)
@@ -205,7 +207,7 @@ static void embedded_stats(const struct store *store, struct store_stats *ret_st
 const struct store_ops embedded_ops = {
     .execute = embedded_execute,
     .on_ended = embedded_on_ended,
-    .on_over = embedded_on_over,
+    .on_finished = embedded_on_finished,
     .health = embedded_health,
     .stats = embedded_stats,
     .close = embedded_close,

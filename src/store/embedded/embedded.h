@@ -1,8 +1,9 @@
 /*
- * embedded.h - the store that needs nothing else to run: core in this process, made durable by a log on disk.
+ * embedded.h - the store that needs nothing else to run: core in this process, made durable by a
+ * log on disk.
  *
- * A command is carried out at once; its effects go into the log, written once per turn of the loop, and only
- * then is it answered. fsync and snapshots run on the thread pool.
+ * A command is carried out at once; its effects go into the log, written once per turn of the loop,
+ * and only then is it answered. fsync and snapshots run on the thread pool.
  */
 #ifndef STORE_EMBEDDED_EMBEDDED_H
 #define STORE_EMBEDDED_EMBEDDED_H
@@ -35,11 +36,11 @@ struct embedded_report {
 };
 
 /*
- * Opens the directory, takes its lock and loads what is there; blocks until that is done, so call it before
- * the loop runs. `error` gets a sentence that says what is wrong, where, and what to do.
+ * Opens the directory, takes its lock and loads what is there; blocks until that is done, so call
+ * it before the loop runs. `error` gets a sentence that says what is wrong, where, and what to do.
  *
- * 0; -EBUSY: another process has the directory; -EBADMSG: the log is damaged; -EINVAL: the tier configuration
- * is not valid; -ENOMEM; other errno values of the file system.
+ * 0; -EBUSY: another process has the directory; -EBADMSG: the log is damaged; -EINVAL: the tier
+ * configuration is not valid; -ENOMEM; other errno values of the file system.
  */
 int embedded_open(uv_loop_t *loop, const struct embedded_settings *settings, struct store **ret_store,
                   struct embedded_report *ret_report, char *error, size_t error_size) MUST_CHECK;

@@ -1,8 +1,11 @@
 /*
- * embedded_internal.h - what the parts of the embedded store share: embedded.c carries out and answers,
- * commit.c makes durable, compaction.c keeps the log short and repairs it, opening.c and closing.c do that.
+ * embedded_internal.h - the data and functions that the files of the embedded store share.
  *
- * All on the loop thread, but for the job_ functions, which run on the thread pool and touch only their job.
+ * embedded.c executes commands and answers them, commit.c makes them durable, compaction.c keeps
+ * the log short, repair.c repairs it, open.c and closing.c open and close the store.
+ *
+ * Everything runs on the loop thread, except the job_ functions: they run on the thread pool and
+ * use only the data of their job.
  */
 #ifndef STORE_EMBEDDED_EMBEDDED_INTERNAL_H
 #define STORE_EMBEDDED_EMBEDDED_INTERNAL_H
@@ -13,6 +16,7 @@
 #include "store/embedded/directory.h"
 #include "store/embedded/disk.h"
 #include "store/embedded/embedded.h"
+#include "store/embedded/pending.h"
 #include "store/embedded/segment.h"
 
 enum {
@@ -24,6 +28,8 @@ enum {
     EMBEDDED_SNAPSHOT_RETRY_MS = 30000,
     EMBEDDED_SNAPSHOT_AFTER = 16 * 1024 * 1024,
     EMBEDDED_ERROR_MAX = 1024,
+    EMBEDDED_MAGIC = 0x656d6265,
+    IO_JOB_MAGIC = 0x696f6a6f,
 };
 
 /* The one thing at a time that happens to the active segment on the thread pool. */
@@ -34,6 +40,7 @@ enum io_kind {
 };
 
 struct io_job {
+    unsigned magic; /* from its start until commit_io_done */
     uv_work_t work;
     bool is_busy;
     enum io_kind kind;
@@ -72,6 +79,7 @@ struct compaction {
 
 struct embedded {
     struct store store; /* first */
+    unsigned magic;
     uv_loop_t *loop;
     const struct disk *disk;
     enum embedded_fsync fsync;
@@ -119,9 +127,18 @@ struct embedded {
     void *closed_arg;
 };
 
+/* The store behind the argument of a callback. */
+static inline struct embedded *embedded_from(void *arg)
+{
+    struct embedded *embedded = arg;
+
+    MAGIC_CHECK(embedded, EMBEDDED_MAGIC);
+    return embedded;
+}
+
 static inline struct embedded *embedded_of(struct store *store)
 {
-    return CONTAINER_OF(store, struct embedded, store);
+    return embedded_from(CONTAINER_OF(store, struct embedded, store));
 }
 
 /* As embedded_open, with a disk of the caller's. */
@@ -137,14 +154,20 @@ void embedded_add_record(void *arg, const struct record *record);
 void embedded_answer(struct embedded *embedded, struct list *pending, int err);
 /* Makes sure that the loop comes round to embedded_turn without waiting for anything. */
 void embedded_wake(struct embedded *embedded);
-/* Writes and answers what has gathered, if it can; then does what has become possible. Not in a starter. */
+/*
+ * Writes and answers what has gathered, if it can; then does what has become possible. Not in a
+ * starter.
+ */
 void embedded_turn(struct embedded *embedded);
 void embedded_checked(uv_check_t *check);
 void embedded_idled(uv_idle_t *idle);
 void embedded_awake(uv_timer_t *timer);
 
 /* commit.c */
-/* Makes sure of space for `len` more bytes of log. 0; -ENOSPC or -EIO: the store is full from now on. */
+/*
+ * Makes sure of space for `len` more bytes of log. 0; -ENOSPC or -EIO: the store is full from now
+ * on.
+ */
 int commit_reserve(struct embedded *embedded, size_t len) MUST_CHECK;
 /* Keeps some space ahead; if there is none, the store is full until a timer finds some. */
 void commit_reserve_ahead(struct embedded *embedded);
@@ -152,23 +175,35 @@ void commit_reserve_ahead(struct embedded *embedded);
 void commit_now(struct embedded *embedded);
 /* Sends the gathered batch to the thread pool; it is answered when it is on the disk. */
 void commit_start(struct embedded *embedded);
-/* Memory is ahead of the disk: all that waits is answered with an error, and nothing changes until a repair.
+/*
+ * Memory is ahead of the disk: all that waits is answered with an error, and nothing changes until
+ * a repair.
  */
 void commit_fail(struct embedded *embedded, int err, const char *what);
-/* Fails the store if its files were removed under it: what is written to them cannot be found again. */
+/*
+ * Fails the store if its files were removed under it: what is written to them cannot be found
+ * again.
+ */
 void commit_check_files(struct embedded *embedded);
 void commit_start_finish(struct embedded *embedded);
 void commit_retry(uv_timer_t *timer);
 void commit_sync(uv_timer_t *timer);
 
 /* compaction.c */
-/* Starts a snapshot if the log has become long, or changes over to the next segment if it is ready. */
+/*
+ * Starts a snapshot if the log has become long, or changes over to the next segment if it is ready.
+ */
 void compaction_turn(struct embedded *embedded);
-/* Tries to get going again after commit_fail. */
-void compaction_repair(struct embedded *embedded);
 bool compaction_is_busy(const struct embedded *embedded);
 /* Drops a segment that was prepared and is not needed. */
 void compaction_discard(struct embedded *embedded);
+/* Sends `job` to the thread pool; `done` runs on the loop. */
+void compaction_queue(struct embedded *embedded, enum compaction_state state, uv_work_cb job,
+                      uv_after_work_cb done);
+
+/* repair.c */
+/* Tries to get going again after commit_fail. */
+void repair_start(struct embedded *embedded);
 
 /* closing.c */
 void embedded_close(struct store *store, store_closed_fn closed, void *arg);

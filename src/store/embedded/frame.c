@@ -29,10 +29,11 @@ enum {
 };
 
 /*
- * FRAME_SHAPE tells a frame that was cut short from one that was damaged. It holds a checksum of the header
- * alone, so that the length can be trusted when the rest is bad; how many zeros the payload ends with (at
- * most 255), because zeros are also what stands behind a write that was cut short; and a bit that is always
- * set, so that no header ends with a zero. It is 0 in frames of older programs, which did not write it.
+ * FRAME_SHAPE tells a frame that was cut short from one that was damaged. It holds a checksum of
+ * the header alone, so that the length can be trusted when the rest is bad; how many zeros the
+ * payload ends with (at most 255), because zeros are also what stands behind a write that was cut
+ * short; and a bit that is always set, so that no header ends with a zero. It is 0 in frames of
+ * older programs, which did not write it.
  */
 enum {
     SHAPE_ZEROS_MAX = 0xff,
@@ -153,7 +154,7 @@ int frame_open(const char *data, size_t len, struct frame *ret_frame)
 
 const char *frame_find(const char *data, size_t len, size_t from, uint64_t *budget, struct frame *ret_frame)
 {
-    while (from<len && * budget> 0) {
+    while ((from < len) && (*budget > 0)) {
         const char *at = memmem(data + from, len - from, frame_magic, sizeof(frame_magic));
         size_t left;
         size_t size;
@@ -179,8 +180,9 @@ static size_t used_of(const char *data, size_t len)
 }
 
 /*
- * Is a whole block of the frame zero? A block that never reached the disk reads as zeros, because the space
- * was reserved before; where the frame begins or ends inside a block, only its own bytes in it count.
+ * Is a whole block of the frame zero? A block that never reached the disk reads as zeros, because
+ * the space was reserved before; where the frame begins or ends inside a block, only its own bytes
+ * in it count.
  */
 static bool frame_has_holes(const char *data, size_t len, uint64_t offset)
 {
@@ -214,7 +216,10 @@ enum frame_remains frame_judge_remains(const char *data, size_t len, uint64_t of
     if (shape && shape != frame_shape(data, zeros))
         return frame_has_holes(data, used, offset) ? FRAME_REMAINS_HOLES : FRAME_REMAINS_DAMAGED;
     *ret_boot = get_u32(data + FRAME_BOOT);
-    /* No shape: an older program wrote the frame, or the block with the end of the header is missing. */
+    /*
+     * No shape: an older program wrote the frame, or the block with the end of the header is
+     * missing.
+     */
     if (!shape && frame_has_holes(data, used, offset))
         return FRAME_REMAINS_HOLES;
     if (len < size || used < size - zeros)
@@ -242,7 +247,7 @@ int file_header_read(const char data[FILE_HEADER_SIZE], enum file_kind kind, str
 
     if (memcmp(data + FILE_MAGIC, file_magic[kind], sizeof(file_magic[0])) != 0)
         return -EBADMSG;
-    if (version != FILE_FORMAT_VERSION) {
+    if (version < FILE_FORMAT_OLDEST || version > FILE_FORMAT_VERSION) {
         *ret_header = (struct file_header){.kind = kind, .version = version};
         return -EOPNOTSUPP;
     }

@@ -1,9 +1,9 @@
 /*
  * frame.h - how the files of the embedded store are laid out.
  *
- * A file is a header followed by frames; a frame is a header followed by records. A frame is the atomic unit:
- * it counts as a whole or not at all, which its checksum decides. All numbers are little-endian. Frames of
- * the log carry consecutive sequence numbers across all segments.
+ * A file is a header followed by frames; a frame is a header followed by records. A frame is the
+ * atomic unit: it counts as a whole or not at all, which its checksum decides. All numbers are
+ * little-endian. Frames of the log carry consecutive sequence numbers across all segments.
  */
 #ifndef STORE_EMBEDDED_FRAME_H
 #define STORE_EMBEDDED_FRAME_H
@@ -15,8 +15,16 @@ enum {
     FRAME_PAYLOAD_MAX = 64 * 1024 * 1024,
     FRAME_BLOCK_SIZE = 512, /* a disk has all bytes of such a block or none */
     FILE_HEADER_SIZE = 64,
-    FILE_FORMAT_VERSION = 1,
+    FILE_FORMAT_VERSION = 2, /* that is written */
+    FILE_FORMAT_OLDEST = 1,  /* that is read */
 };
+
+/*
+ * The versions of the format. A new kind of frame, record or value gets a new version: then an older
+ * program refuses the file because of its header, before it meets a record that it does not know.
+ *
+ * 1: 0.1.0. 2: RECORD_VERSION, RECORD_RENEWED_BY, drains without an end.
+ */
 
 /* On disk: never reuse a number. */
 enum frame_kind {
@@ -46,15 +54,18 @@ void frame_seal(char *data, const struct frame *frame);
  */
 int frame_peek(const char *data, size_t *ret_size) MUST_CHECK;
 
-/* Checks the whole frame. 0: *ret_frame's payload points into `data`. -EBADMSG: damaged or incomplete. */
+/*
+ * Checks the whole frame. 0: *ret_frame's payload points into `data`. -EBADMSG: damaged or
+ * incomplete.
+ */
 int frame_open(const char *data, size_t len, struct frame *ret_frame) MUST_CHECK;
 
 /*
  * The first place at or after data + from where a frame begins and is whole, or NULL.
  *
- * Bytes can be made so that every few of them seem to begin a long frame, and each has to be checked to its
- * end; so *budget is how many bytes may still be checked in vain. NULL and *budget 0: it was used up, and
- * nobody knows what is here.
+ * Bytes can be made so that every few of them seem to begin a long frame, and each has to be
+ * checked to its end; so *budget is how many bytes may still be checked in vain. NULL and *budget
+ * 0: it was used up, and nobody knows what is here.
  */
 const char *frame_find(const char *data, size_t len, size_t from, uint64_t *budget, struct frame *ret_frame);
 
@@ -92,8 +103,8 @@ struct file_header {
 void file_header_write(char data[FILE_HEADER_SIZE], const struct file_header *header);
 
 /*
- * 0; -EBADMSG: not such a header, or damaged; -EOPNOTSUPP: a format of another version, of which only
- * *ret_header's version is filled in.
+ * 0; -EBADMSG: not such a header, or damaged; -EOPNOTSUPP: a version of the format that this
+ * program does not read; only *ret_header's version is filled in.
  */
 int file_header_read(const char data[FILE_HEADER_SIZE], enum file_kind kind,
                      struct file_header *ret_header) MUST_CHECK;

@@ -9,9 +9,13 @@
 #include <stdlib.h>
 #include <unistd.h>
 
+#include "store/embedded/pace.h"
 #include "store/embedded/reader.h"
 #include "store/embedded/record_codec.h"
-#include "store/embedded/torn.h"
+#include "store/embedded/torn_tail.h"
+
+/* The largest number of a file or a frame. No store reaches it. */
+#define LOADER_NUMBER_MAX (UINT64_MAX / 2)
 
 struct loader {
     const struct directory *dir;
@@ -22,6 +26,7 @@ struct loader {
     size_t segment_count;
     bool may_start_anew; /* the segment of the snapshot may be missing */
     uint32_t boot;       /* of what was read last */
+    struct pace pace;
     char *error;
     size_t error_size;
 };
@@ -46,14 +51,24 @@ static int loader_fail(struct loader *loader, int err, const char *name, const c
     return err;
 }
 
+/* Nothing is changed or cut: what an older program does not understand may be all of the calls. */
+static int loader_fail_newer(struct loader *loader, const char *name, const char *what)
+{
+    snprintf(loader->error, loader->error_size,
+             "%s/%s was written by a newer version of this program: %s. Nothing was changed. Start the newer "
+             "version again; or start this one with a copy of the directory from before the upgrade "
+             "(docs/UPGRADING.md, Downgrade)",
+             loader->dir->path, name, what);
+    return -EOPNOTSUPP;
+}
+
 static int loader_fail_version(struct loader *loader, const char *name, uint32_t version)
 {
-    snprintf(
-        loader->error, loader->error_size,
-        "%s/%s has format version %lu, and this program knows version %d only; start it with the program "
-        "that wrote it",
-        loader->dir->path, name, (unsigned long)version, FILE_FORMAT_VERSION);
-    return -EOPNOTSUPP;
+    char what[96];
+
+    snprintf(what, sizeof(what), "it has format %lu, and this program reads formats %d to %d",
+             (unsigned long)version, FILE_FORMAT_OLDEST, FILE_FORMAT_VERSION);
+    return loader_fail_newer(loader, name, what);
 }
 
 static int loader_fail_damaged(struct loader *loader, const char *name, uint64_t offset, const char *what)
@@ -83,11 +98,18 @@ static int loader_fail_missing(struct loader *loader, uint64_t index)
 
 static int loader_open(struct loader *loader, struct reader *reader, enum file_kind kind, uint64_t index)
 {
-    int r = reader_open(reader, loader->dir, kind, index);
+    int err = reader_open(reader, loader->dir, kind, index);
 
-    if (r == -ENXIO)
-        return loader_fail(loader, r, reader->name, "it is not a regular file; move it away");
-    return r < 0 ? loader_fail(loader, r, reader->name, strerror(-r)) : 0;
+    if (err == -ENXIO)
+        return loader_fail(loader, err, reader->name, "it is not a regular file; move it away");
+    return err < 0 ? loader_fail(loader, err, reader->name, strerror(-err)) : 0;
+}
+
+static int loader_read_frame(struct loader *loader, struct reader *reader, struct frame *ret_frame)
+{
+    if (loader->options->is_background)
+        pace_rest(&loader->pace);
+    return reader_frame(reader, ret_frame);
 }
 
 static int loader_apply(struct loader *loader, const struct reader *reader, const struct frame *frame)
@@ -95,17 +117,20 @@ static int loader_apply(struct loader *loader, const struct reader *reader, cons
     uint64_t frame_at = reader->offset - frame->payload_len - FRAME_HEADER_SIZE;
     struct record record;
     size_t used;
-    int r;
+    int err;
 
     for (size_t at = 0; at < frame->payload_len; at += used) {
-        r = record_decode(frame->payload + at, frame->payload_len - at, &record, &used);
-        if (r == 0)
-            r = core_apply(loader->core, &record);
-        if (r == -EBADMSG)
+        err = record_decode(frame->payload + at, frame->payload_len - at, &record, &used);
+        if (err == -EOPNOTSUPP)
+            return loader_fail_newer(loader, reader->name,
+                                     "it has a record of a kind that this one does not know");
+        if (err == 0)
+            err = core_apply(loader->core, &record);
+        if (err == -EBADMSG)
             return loader_fail_damaged(loader, reader->name, frame_at,
                                        "the checksum is right, but the content contradicts what came before");
-        if (r < 0)
-            return loader_fail(loader, r, reader->name, strerror(-r));
+        if (err < 0)
+            return loader_fail(loader, err, reader->name, strerror(-err));
         loader->loaded.records++;
         loader->loaded.has_tiers |= record.type == RECORD_TIERS;
     }
@@ -122,14 +147,14 @@ static int loader_walk_snapshot(struct loader *loader, struct reader *reader, bo
     struct frame frame;
     uint64_t seq = 0;
     bool is_foreign;
-    int r;
+    int err;
 
-    r = reader_header(reader, FILE_SNAPSHOT, ret_header, &is_foreign);
-    if (r == -EOPNOTSUPP)
+    err = reader_header(reader, FILE_SNAPSHOT, ret_header, &is_foreign);
+    if (err == -EOPNOTSUPP)
         return loader_fail_version(loader, reader->name, ret_header->version);
-    while (r == 0) {
-        r = reader_frame(reader, &frame);
-        if (r < 0)
+    while (err == 0) {
+        err = loader_read_frame(loader, reader, &frame);
+        if (err < 0)
             break;
         if (frame.seq != seq++)
             return -EBADMSG;
@@ -138,48 +163,51 @@ static int loader_walk_snapshot(struct loader *loader, struct reader *reader, bo
         if (frame.kind != FRAME_STATE)
             return -EBADMSG;
         if (apply)
-            r = loader_apply(loader, reader, &frame);
+            err = loader_apply(loader, reader, &frame);
     }
-    return r == -ENODATA ? -EBADMSG : r;
+    return err == -ENODATA ? -EBADMSG : err;
 }
 
 static int loader_take_snapshot(struct loader *loader, uint64_t index)
 {
     struct file_header header;
     struct reader reader;
-    int r;
+    int err;
 
-    r = loader_open(loader, &reader, FILE_SNAPSHOT, index);
-    if (r < 0)
-        return r;
-    r = loader_walk_snapshot(loader, &reader, false, &header);
-    if (r == 0 && header.index != index)
-        r = -EBADMSG;
+    err = loader_open(loader, &reader, FILE_SNAPSHOT, index);
+    if (err < 0)
+        return err;
+    err = loader_walk_snapshot(loader, &reader, false, &header);
+    /* The numbers of our own files begin with 1, and count on. */
+    if (err == 0 && (header.index != index || index > LOADER_NUMBER_MAX || header.first_seq == 0 ||
+                     header.first_seq > LOADER_NUMBER_MAX))
+        err = -EBADMSG;
     reader_release(&reader);
-    if (r < 0)
-        return r;
-    r = loader_open(loader, &reader, FILE_SNAPSHOT, index);
-    if (r < 0)
-        return r;
-    r = loader_walk_snapshot(loader, &reader, true, &header);
+    if (err < 0)
+        return err;
+    err = loader_open(loader, &reader, FILE_SNAPSHOT, index);
+    if (err < 0)
+        return err;
+    err = loader_walk_snapshot(loader, &reader, true, &header);
     loader->loaded.snapshot_bytes = reader.size;
     loader->loaded.index = loader->loaded.keep_from = index;
     loader->loaded.next_seq = header.first_seq;
     loader->loaded.time_ms = max_u64(loader->loaded.time_ms, header.time_ms);
+    loader->loaded.format = header.version;
     loader->may_start_anew = header.may_stand_alone;
     reader_release(&reader);
-    return r;
+    return err;
 }
 
 static int loader_load_snapshot(struct loader *loader)
 {
     uint64_t *snapshots = NULL;
     size_t count = 0;
-    int r;
+    int err;
 
-    r = directory_list(loader->dir, FILE_SNAPSHOT, &snapshots, &count);
-    if (r < 0)
-        return loader_fail(loader, r, "", strerror(-r));
+    err = directory_list(loader->dir, FILE_SNAPSHOT, &snapshots, &count);
+    if (err < 0)
+        return loader_fail(loader, err, "", strerror(-err));
     loader->loaded.index = loader->loaded.keep_from = 1;
     loader->loaded.next_seq = 1;
     loader->may_start_anew = count == 0 && loader->segment_count == 0;
@@ -187,17 +215,17 @@ static int loader_load_snapshot(struct loader *loader)
     for (size_t i = count; i > 0; i--) {
         if (loader->options->upto && snapshots[i - 1] > loader->options->upto)
             continue;
-        r = loader_take_snapshot(loader, snapshots[i - 1]);
-        if (r == 0)
+        err = loader_take_snapshot(loader, snapshots[i - 1]);
+        if (err == 0)
             break;
         /* A snapshot contradicts itself only if we wrote it so; an older one is not better. */
-        if (r != -EBADMSG || loader->loaded.records)
+        if (err != -EBADMSG || loader->loaded.records)
             break;
         loader->loaded.damaged_snapshot = max_u64(loader->loaded.damaged_snapshot, snapshots[i - 1]);
-        r = 0;
+        err = 0;
     }
     free(snapshots);
-    return r;
+    return err;
 }
 
 static int loader_look_beyond(struct loader *loader, uint64_t index, uint64_t offset, struct beyond *beyond)
@@ -208,16 +236,16 @@ static int loader_look_beyond(struct loader *loader, uint64_t index, uint64_t of
     const char *at;
     char *data;
     size_t len;
-    int r;
+    int err;
 
-    r = loader_open(loader, &reader, FILE_SEGMENT, index);
-    if (r < 0)
-        return r;
-    r = reader_rest(&reader, offset, &data, &len);
-    if (r < 0) {
-        loader_fail(loader, r, reader.name, strerror(-r));
+    err = loader_open(loader, &reader, FILE_SEGMENT, index);
+    if (err < 0)
+        return err;
+    err = reader_rest(&reader, offset, &data, &len);
+    if (err < 0) {
+        loader_fail(loader, err, reader.name, strerror(-err));
         reader_release(&reader);
-        return r;
+        return err;
     }
     beyond->budget += LOOK_BUDGET_FACTOR * len;
     at = frame_find(data, len, 0, &beyond->budget, &frame);
@@ -234,24 +262,27 @@ static int loader_look_beyond(struct loader *loader, uint64_t index, uint64_t of
     return 0;
 }
 
-/* A later segment that has a header counts like a frame; one that has anything else counts as damage. */
+/*
+ * A later segment that has a header counts like a frame; one that has anything else counts as
+ * damage.
+ */
 static int loader_look_at_header(struct loader *loader, uint64_t index, struct beyond *beyond)
 {
     uint32_t boot = loader->options->boot;
     struct file_header header;
     struct reader reader;
     bool is_foreign;
-    int r;
+    int err;
 
-    r = loader_open(loader, &reader, FILE_SEGMENT, index);
-    if (r < 0)
-        return r;
-    r = reader_header(&reader, FILE_SEGMENT, &header, &is_foreign);
+    err = loader_open(loader, &reader, FILE_SEGMENT, index);
+    if (err < 0)
+        return err;
+    err = reader_header(&reader, FILE_SEGMENT, &header, &is_foreign);
     reader_release(&reader);
-    if (r == -ENODATA)
+    if (err == -ENODATA)
         return 0;
     beyond->has_frames = true;
-    if (r < 0) {
+    if (err < 0) {
         beyond->is_damage = true;
         return 0;
     }
@@ -267,18 +298,18 @@ static int loader_cut(struct loader *loader, size_t i, uint64_t offset)
     struct reader reader;
     uint64_t used = 0;
     int fd;
-    int r;
+    int err;
 
-    torn_keep(loader->dir, loader->segments + i, loader->segment_count - i, offset, loader->loaded.torn);
+    torn_tail_keep(loader->dir, loader->segments + i, loader->segment_count - i, offset, loader->loaded.torn);
     for (size_t last = loader->segment_count; last > i; last--) {
         uint64_t from = last - 1 == i ? offset : 0;
 
-        r = reader_open(&reader, loader->dir, FILE_SEGMENT, loader->segments[last - 1]);
-        if (r == 0)
-            r = reader_used_after(&reader, from, &used);
+        err = reader_open(&reader, loader->dir, FILE_SEGMENT, loader->segments[last - 1]);
+        if (err == 0)
+            err = reader_used_after(&reader, from, &used);
         reader_release(&reader);
-        if (r < 0)
-            return loader_fail(loader, r, reader.name, strerror(-r));
+        if (err < 0)
+            return loader_fail(loader, err, reader.name, strerror(-err));
         loader->loaded.cut_bytes += used;
         if (last - 1 != i && unlinkat(loader->dir->fd, reader.name, 0) < 0)
             return loader_fail(loader, -errno, reader.name, strerror(errno));
@@ -286,25 +317,26 @@ static int loader_cut(struct loader *loader, size_t i, uint64_t offset)
     loader->segment_count = i + 1;
     directory_name(name, FILE_SEGMENT, loader->segments[i]);
     fd = directory_open_file(loader->dir, name, O_RDWR);
-    r = fd < 0 ? fd : 0;
-    if (r == 0 && ftruncate(fd, (off_t)offset) < 0)
-        r = -errno;
+    err = fd < 0 ? fd : 0;
+    if (err == 0 && ftruncate(fd, (off_t)offset) < 0)
+        err = -errno;
     if (fd >= 0)
         close(fd);
-    if (r < 0)
-        return loader_fail(loader, r, name, strerror(-r));
+    if (err < 0)
+        return loader_fail(loader, err, name, strerror(-err));
     return 0;
 }
 
 /*
  * Nothing whole stands behind the bad place, so it is the last frame. May a crash have left it so?
  *
- * Answers go out after the write, so only a write that was cut short may be cut off. A process that is killed
- * leaves the beginning of its write, and behind it the zeros that were reserved, or the end of the file. A
- * machine that goes down may besides leave out blocks that were not synced yet, first ones as well as last
- * ones; they read as zeros, too. Anything else was written in full and changed afterwards: clients may have
- * been told of it, and nobody but the operator may give it up. (A damage that turns the last byte of a frame
- * into zero is taken for a cut, because it looks like one.)
+ * Answers go out after the write, so only a write that was cut short may be cut off. A process that
+ * is killed leaves the beginning of its write, and behind it the zeros that were reserved, or the
+ * end of the file. A machine that goes down may besides leave out blocks that were not synced yet,
+ * first ones as well as last ones; they read as zeros, too. Anything else was written in full and
+ * changed afterwards: clients may have been told of it, and nobody but the operator may give it up.
+ * (A damage that turns the last byte of a frame into zero is taken for a cut, because it looks like
+ * one.)
  */
 static int loader_judge_tail(struct loader *loader, size_t i, uint64_t offset, const char *name)
 {
@@ -313,15 +345,15 @@ static int loader_judge_tail(struct loader *loader, size_t i, uint64_t offset, c
     uint32_t boot = 0;
     char *data;
     size_t len;
-    int r;
+    int err;
 
-    r = loader_open(loader, &reader, FILE_SEGMENT, loader->segments[i]);
-    if (r < 0)
-        return r;
-    r = reader_rest(&reader, offset, &data, &len);
+    err = loader_open(loader, &reader, FILE_SEGMENT, loader->segments[i]);
+    if (err < 0)
+        return err;
+    err = reader_rest(&reader, offset, &data, &len);
     reader_release(&reader);
-    if (r < 0)
-        return loader_fail(loader, r, name, strerror(-r));
+    if (err < 0)
+        return loader_fail(loader, err, name, strerror(-err));
     remains = frame_judge_remains(data, len, offset, &boot);
     free(data);
     boot = boot ? boot : loader->boot;
@@ -334,34 +366,36 @@ static int loader_judge_tail(struct loader *loader, size_t i, uint64_t offset, c
                                "changed afterwards, and clients may have been told of the changes in it");
 }
 
-/* No whole frame stands at `offset` of segment i, and it is not the end of the log in good order. */
+/*
+ * No whole frame stands at `offset` of segment i, and it is not the end of the log in good order.
+ */
 static int loader_bad_place(struct loader *loader, size_t i, uint64_t offset)
 {
     uint64_t seq = loader->loaded.next_seq;
     struct beyond beyond = {.budget = LOOK_BUDGET};
     char name[DIRECTORY_NAME_MAX];
-    int r;
+    int err;
 
     directory_name(name, FILE_SEGMENT, loader->segments[i]);
     if (!loader->options->may_repair)
         return loader_fail_damaged(loader, name, offset, "no whole frame is here");
-    r = loader_look_beyond(loader, loader->segments[i], offset, &beyond);
-    for (size_t later = i + 1; r == 0 && !beyond.is_unknown && later < loader->segment_count; later++) {
-        r = loader_look_at_header(loader, loader->segments[later], &beyond);
-        if (r == 0)
-            r = loader_look_beyond(loader, loader->segments[later], 0, &beyond);
+    err = loader_look_beyond(loader, loader->segments[i], offset, &beyond);
+    for (size_t later = i + 1; err == 0 && !beyond.is_unknown && later < loader->segment_count; later++) {
+        err = loader_look_at_header(loader, loader->segments[later], &beyond);
+        if (err == 0)
+            err = loader_look_beyond(loader, loader->segments[later], 0, &beyond);
     }
-    if (r < 0)
-        return r;
+    if (err < 0)
+        return err;
     if (beyond.is_unknown)
         return loader_fail_damaged(loader, name, offset,
                                    "no whole frame is here, and what follows is no torn tail of ours");
     if (beyond.has_frames && (beyond.is_damage || beyond.durable_seq >= seq))
         return loader_fail_damaged(loader, name, offset, "no whole frame is here, but later ones are whole");
     if (!beyond.has_frames && offset > 0) {
-        r = loader_judge_tail(loader, i, offset, name);
-        if (r < 0)
-            return r;
+        err = loader_judge_tail(loader, i, offset, name);
+        if (err < 0)
+            return err;
     }
     return loader_cut(loader, i, offset);
 }
@@ -370,29 +404,29 @@ static int loader_bad_place(struct loader *loader, size_t i, uint64_t offset)
 static int loader_load_frames(struct loader *loader, size_t i, struct reader *reader)
 {
     struct frame frame;
-    int r;
+    int err;
 
-    while ((r = reader_frame(reader, &frame)) == 0) {
+    while ((err = loader_read_frame(loader, reader, &frame)) == 0) {
         uint64_t frame_at = reader->offset - frame.payload_len - FRAME_HEADER_SIZE;
 
         if (frame.seq != loader->loaded.next_seq || (frame.kind != FRAME_BATCH && frame.kind != FRAME_CLOSED))
             return loader_fail_damaged(loader, reader->name, frame_at,
                                        "this frame belongs somewhere else: files were mixed up");
-        r = loader_apply(loader, reader, &frame);
-        if (r < 0)
-            return r;
+        err = loader_apply(loader, reader, &frame);
+        if (err < 0)
+            return err;
         loader->loaded.next_seq++;
         loader->boot = frame.boot;
         loader->loaded.was_closed = frame.kind == FRAME_CLOSED;
     }
     loader->loaded.end = reader->offset;
     loader->loaded.log_bytes += reader->offset;
-    if (r == -ENODATA)
+    if (err == -ENODATA)
         return 0;
-    if (r != -EBADMSG)
-        return loader_fail(loader, r, reader->name, strerror(-r));
-    r = loader_bad_place(loader, i, reader->offset);
-    return r < 0 ? r : 1;
+    if (err != -EBADMSG)
+        return loader_fail(loader, err, reader->name, strerror(-err));
+    err = loader_bad_place(loader, i, reader->offset);
+    return err < 0 ? err : 1;
 }
 
 /* As loader_load_frames. */
@@ -401,47 +435,48 @@ static int loader_load_segment(struct loader *loader, size_t i)
     struct file_header header;
     struct reader reader;
     bool is_foreign;
-    int r;
+    int err;
 
-    r = loader_open(loader, &reader, FILE_SEGMENT, loader->segments[i]);
-    if (r < 0)
-        return r;
-    r = reader_header(&reader, FILE_SEGMENT, &header, &is_foreign);
-    if (r == -EOPNOTSUPP) {
-        r = loader_fail_version(loader, reader.name, header.version);
+    err = loader_open(loader, &reader, FILE_SEGMENT, loader->segments[i]);
+    if (err < 0)
+        return err;
+    err = reader_header(&reader, FILE_SEGMENT, &header, &is_foreign);
+    if (err == -EOPNOTSUPP) {
+        err = loader_fail_version(loader, reader.name, header.version);
     } else if (is_foreign) {
-        r = loader_fail_damaged(loader, reader.name, 0, "it does not begin like a file of the log");
-    } else if (r == -ENODATA || r == -EBADMSG) {
+        err = loader_fail_damaged(loader, reader.name, 0, "it does not begin like a file of the log");
+    } else if (err == -ENODATA || err == -EBADMSG) {
         /* Made but never begun is how a crash leaves the last one; the log goes on where it was. */
-        r = loader_bad_place(loader, i, 0);
-        r = r < 0 ? r : 1;
-    } else if (r < 0) {
-        loader_fail(loader, r, reader.name, strerror(-r));
+        err = loader_bad_place(loader, i, 0);
+        err = err < 0 ? err : 1;
+    } else if (err < 0) {
+        loader_fail(loader, err, reader.name, strerror(-err));
     } else if (header.index != loader->segments[i] || header.first_seq < loader->loaded.next_seq) {
-        r = loader_fail_damaged(loader, reader.name, 0, "it belongs somewhere else: files were mixed up");
+        err = loader_fail_damaged(loader, reader.name, 0, "it belongs somewhere else: files were mixed up");
     } else if (header.first_seq > loader->loaded.next_seq) {
         if (loader->loaded.segment_exists)
-            r = loader_bad_place(loader, i - 1, loader->loaded.end);
+            err = loader_bad_place(loader, i - 1, loader->loaded.end);
         else
-            r = loader_fail_damaged(loader, reader.name, 0, "it belongs to another snapshot");
-        r = r < 0 ? r : 1;
+            err = loader_fail_damaged(loader, reader.name, 0, "it belongs to another snapshot");
+        err = err < 0 ? err : 1;
     } else {
         loader->loaded.segment_exists = true;
         loader->loaded.index = loader->segments[i];
+        loader->loaded.format = header.version;
         loader->boot = header.boot;
         loader->loaded.time_ms = max_u64(loader->loaded.time_ms, header.time_ms);
-        r = loader_load_frames(loader, i, &reader);
+        err = loader_load_frames(loader, i, &reader);
     }
     reader_release(&reader);
-    return r;
+    return err;
 }
 
 static int loader_load_segments(struct loader *loader)
 {
     uint64_t expected = loader->loaded.index;
-    int r = 0;
+    int err = 0;
 
-    for (size_t i = 0; i < loader->segment_count && r == 0; i++) {
+    for (size_t i = 0; i < loader->segment_count && err == 0; i++) {
         if (loader->segments[i] < loader->loaded.keep_from)
             continue;
         if (loader->options->upto && loader->segments[i] > loader->options->upto)
@@ -450,10 +485,10 @@ static int loader_load_segments(struct loader *loader)
             return loader_fail_missing(loader, expected);
         loader->may_start_anew = true;
         expected++;
-        r = loader_load_segment(loader, i);
+        err = loader_load_segment(loader, i);
     }
-    if (r < 0)
-        return r;
+    if (err < 0)
+        return err;
     if (!loader->may_start_anew)
         return loader_fail_missing(loader, expected);
     return 0;
@@ -469,17 +504,17 @@ int loader_load(const struct directory *dir, const struct loader_options *option
         .error = error,
         .error_size = error_size,
     };
-    int r;
+    int err;
 
-    r = directory_list(dir, FILE_SEGMENT, &loader.segments, &loader.segment_count);
-    if (r < 0)
-        return loader_fail(&loader, r, "", strerror(-r));
-    r = loader_load_snapshot(&loader);
-    if (r == 0)
-        r = loader_load_segments(&loader);
+    err = directory_list(dir, FILE_SEGMENT, &loader.segments, &loader.segment_count);
+    if (err < 0)
+        return loader_fail(&loader, err, "", strerror(-err));
+    err = loader_load_snapshot(&loader);
+    if (err == 0)
+        err = loader_load_segments(&loader);
     free(loader.segments);
-    if (r < 0)
-        return r;
+    if (err < 0)
+        return err;
     *ret_loaded = loader.loaded;
     return 0;
 }

@@ -13,20 +13,20 @@ enum { READER_BUFFER = 256 * 1024 };
 int reader_open(struct reader *reader, const struct directory *dir, enum file_kind kind, uint64_t index)
 {
     struct stat st;
-    int r;
+    int err;
 
     *reader = (struct reader){.fd = -1};
     directory_name(reader->name, kind, index);
     reader->fd = directory_open_file(dir, reader->name, O_RDONLY);
     if (reader->fd < 0) {
-        r = reader->fd;
+        err = reader->fd;
         reader->fd = -1;
-        return r;
+        return err;
     }
     if (fstat(reader->fd, &st) < 0) {
-        r = -errno;
+        err = -errno;
         reader_release(reader);
-        return r;
+        return err;
     }
     reader->size = (uint64_t)st.st_size;
     return 0;
@@ -65,7 +65,7 @@ static int reader_need(struct reader *reader, size_t len)
 {
     size_t have = reader->buf_len - reader->buf_at;
     size_t got;
-    int r;
+    int err;
 
     if (have >= len)
         return 0;
@@ -83,9 +83,9 @@ static int reader_need(struct reader *reader, size_t len)
     memmove(reader->buf, reader->buf + reader->buf_at, have);
     reader->buf_at = 0;
     reader->buf_len = have;
-    r = read_at(reader->fd, reader->buf + have, reader->buf_room - have, reader->offset + have, &got);
-    if (r < 0)
-        return r;
+    err = read_at(reader->fd, reader->buf + have, reader->buf_room - have, reader->offset + have, &got);
+    if (err < 0)
+        return err;
     reader->buf_len += got;
     return reader->buf_len < len ? -ENODATA : 0;
 }
@@ -103,10 +103,10 @@ int reader_used_after(struct reader *reader, uint64_t offset, uint64_t *ret_len)
     size_t got;
 
     for (uint64_t at = offset; at < reader->size; at += got) {
-        int r = read_at(reader->fd, chunk, sizeof(chunk), at, &got);
+        int err = read_at(reader->fd, chunk, sizeof(chunk), at, &got);
 
-        if (r < 0)
-            return r;
+        if (err < 0)
+            return err;
         if (got == 0)
             break;
         for (size_t i = got; i > 0; i--) {
@@ -124,10 +124,10 @@ int reader_used_after(struct reader *reader, uint64_t offset, uint64_t *ret_len)
 static int reader_end_or_damage(struct reader *reader)
 {
     uint64_t used;
-    int r = reader_used_after(reader, reader->offset, &used);
+    int err = reader_used_after(reader, reader->offset, &used);
 
-    if (r < 0)
-        return r;
+    if (err < 0)
+        return err;
     return used ? -EBADMSG : -ENODATA;
 }
 
@@ -137,12 +137,12 @@ static int reader_judge_header(struct reader *reader, enum file_kind kind, bool 
     char head[FILE_HEADER_SIZE] = {0};
     uint64_t used;
     size_t len;
-    int r = reader_used_after(reader, 0, &used);
+    int err = reader_used_after(reader, 0, &used);
 
-    if (r == 0)
-        r = read_at(reader->fd, head, sizeof(head), 0, &len);
-    if (r < 0)
-        return r;
+    if (err == 0)
+        err = read_at(reader->fd, head, sizeof(head), 0, &len);
+    if (err < 0)
+        return err;
     if (used <= FILE_HEADER_SIZE)
         *ret_is_foreign = !file_header_begins(head, (size_t)used, kind);
     else
@@ -153,51 +153,51 @@ static int reader_judge_header(struct reader *reader, enum file_kind kind, bool 
 int reader_header(struct reader *reader, enum file_kind kind, struct file_header *ret_header,
                   bool *ret_is_foreign)
 {
-    int r = reader_need(reader, FILE_HEADER_SIZE);
+    int err = reader_need(reader, FILE_HEADER_SIZE);
 
     *ret_is_foreign = false;
 
-    if (r == 0)
-        r = file_header_read(reader->buf + reader->buf_at, kind, ret_header);
-    if (r == -EBADMSG || r == -ENODATA) {
-        r = reader_judge_header(reader, kind, ret_is_foreign);
-        return r < 0 ? r : reader_end_or_damage(reader);
+    if (err == 0)
+        err = file_header_read(reader->buf + reader->buf_at, kind, ret_header);
+    if (err == -EBADMSG || err == -ENODATA) {
+        err = reader_judge_header(reader, kind, ret_is_foreign);
+        return err < 0 ? err : reader_end_or_damage(reader);
     }
-    if (r == 0)
+    if (err == 0)
         reader_advance(reader, FILE_HEADER_SIZE);
-    return r;
+    return err;
 }
 
 int reader_frame(struct reader *reader, struct frame *ret_frame)
 {
     size_t size = 0;
-    int r = reader_need(reader, FRAME_HEADER_SIZE);
+    int err = reader_need(reader, FRAME_HEADER_SIZE);
 
-    if (r == 0)
-        r = frame_peek(reader->buf + reader->buf_at, &size);
-    if (r == 0)
-        r = reader_need(reader, size);
-    if (r == 0)
-        r = frame_open(reader->buf + reader->buf_at, size, ret_frame);
-    if (r == -EBADMSG || r == -ENODATA)
+    if (err == 0)
+        err = frame_peek(reader->buf + reader->buf_at, &size);
+    if (err == 0)
+        err = reader_need(reader, size);
+    if (err == 0)
+        err = frame_open(reader->buf + reader->buf_at, size, ret_frame);
+    if (err == -EBADMSG || err == -ENODATA)
         return reader_end_or_damage(reader);
-    if (r == 0)
+    if (err == 0)
         reader_advance(reader, size);
-    return r;
+    return err;
 }
 
 int reader_rest(struct reader *reader, uint64_t offset, char **ret_data, size_t *ret_len)
 {
     size_t len = (size_t)(offset < reader->size ? reader->size - offset : 0);
     char *data = malloc(len ? len : 1);
-    int r;
+    int err;
 
     if (!data)
         return -ENOMEM;
-    r = read_at(reader->fd, data, len, offset, &len);
-    if (r < 0) {
+    err = read_at(reader->fd, data, len, offset, &len);
+    if (err < 0) {
         free(data);
-        return r;
+        return err;
     }
     *ret_data = data;
     *ret_len = len;

@@ -1,5 +1,6 @@
 /*
- * reader.h - reads a segment or a snapshot frame by frame, in a buffer that follows the largest frame.
+ * reader.h - reads a segment or a snapshot frame by frame, in a buffer that follows the largest
+ * frame.
  */
 #ifndef STORE_EMBEDDED_READER_H
 #define STORE_EMBEDDED_READER_H
@@ -23,19 +24,21 @@ int reader_open(struct reader *reader, const struct directory *dir, enum file_ki
 void reader_release(struct reader *reader);
 
 /*
- * 0; -ENODATA: the file is empty or holds nothing but zeros; -EBADMSG: damaged or cut off; -EOPNOTSUPP: of
- * another version, see file_header_read; another negative errno.
+ * 0; -ENODATA: the file is empty or holds nothing but zeros; -EBADMSG: damaged or cut off;
+ * -EOPNOTSUPP: of another version, see file_header_read; another negative errno.
  *
- * A crash leaves a header that is whole or all zeros; *ret_is_foreign says of -EBADMSG whether it is neither,
- * nor the beginning of one of ours with nothing behind it.
+ * A crash leaves a header that is whole or all zeros; *ret_is_foreign says of -EBADMSG whether it
+ * is neither, nor the beginning of one of ours with nothing behind it.
  */
 int reader_header(struct reader *reader, enum file_kind kind, struct file_header *ret_header,
                   bool *ret_is_foreign) MUST_CHECK;
 
 /*
- * The next frame, valid until the next call. After an error `offset` is where the frame should begin.
+ * The next frame, valid until the next call. After an error `offset` is where the frame should
+ * begin.
  *
- * 0; -ENODATA: the end, nothing but zeros follows; -EBADMSG: no whole frame is here; another negative errno.
+ * 0; -ENODATA: the end, nothing but zeros follows; -EBADMSG: no whole frame is here; another
+ * negative errno.
  */
 int reader_frame(struct reader *reader, struct frame *ret_frame) MUST_CHECK;
 

@@ -6,11 +6,12 @@
 enum {
     VARINT_MAX = 10,
     TEXTS_MAX = 5, /* of one record */
-    NUMBERS_MAX = 2,
+    NUMBERS_MAX = 3,
     POD_READY = 1,
     POD_TERMINATING = 2,
     POD_PINNED = 4,
-    POD_FLAGS = POD_READY | POD_TERMINATING | POD_PINNED,
+    POD_SURPLUS = 8,
+    POD_FLAGS = POD_READY | POD_TERMINATING | POD_PINNED | POD_SURPLUS,
 };
 
 /* The members of a record by kind, so that there is one place that says what stands where. */
@@ -64,17 +65,30 @@ static int record_members(struct record *record, struct members *ret)
         ret->texts[ret->text_count++] = &record->renewed.call_sid;
         ret->numbers[ret->number_count++] = &record->renewed.expires_at_ms;
         return 0;
-    case RECORD_OVER:
-        ret->texts[ret->text_count++] = &record->over.call_sid;
-        ret->numbers[ret->number_count++] = &record->over.why;
-        ret->numbers[ret->number_count++] = &record->over.at_ms;
+    case RECORD_RENEWED_BY:
+        ret->texts[ret->text_count++] = &record->renewed.call_sid;
+        ret->numbers[ret->number_count++] = &record->renewed.expires_at_ms;
+        ret->numbers[ret->number_count++] = &record->renewed.at_ms;
+        ret->numbers[ret->number_count++] = &record->renewed.by;
+        return 0;
+    case RECORD_TOMBSTONE:
+        ret->texts[ret->text_count++] = &record->tombstone.call_sid;
+        ret->numbers[ret->number_count++] = &record->tombstone.why;
+        ret->numbers[ret->number_count++] = &record->tombstone.at_ms;
         return 0;
     case RECORD_PLACED:
         ret->texts[ret->text_count++] = &record->placed.call_sid;
         ret->numbers[ret->number_count++] = &record->placed.at_ms;
         return 0;
+    case RECORD_VERSION:
+        ret->texts[ret->text_count++] = &record->version.merchant_id;
+        ret->texts[ret->text_count++] = &record->version.by;
+        ret->texts[ret->text_count++] = &record->version.text;
+        ret->numbers[ret->number_count++] = &record->version.number;
+        ret->numbers[ret->number_count++] = &record->version.at_ms;
+        return 0;
     }
-    return -EBADMSG;
+    return -EOPNOTSUPP;
 }
 
 static char *put_varint(char *at, uint64_t value)
@@ -93,10 +107,10 @@ void record_encode(struct strbuf *buf, const struct record *record)
     size_t bound = 3 + NUMBERS_MAX * VARINT_MAX;
     char *start;
     char *at;
-    int r;
+    int err;
 
-    r = record_members(&copy, &members);
-    assert(r == 0);
+    err = record_members(&copy, &members);
+    assert(err == 0);
     for (size_t i = 0; i < members.text_count; i++) {
         lens[i] = *members.texts[i] ? strlen(*members.texts[i]) : 0;
         bound += lens[i] + 1;
@@ -109,7 +123,7 @@ void record_encode(struct strbuf *buf, const struct record *record)
         *at++ = (char)record->pod.source;
         *at++ = (char)((record->pod.is_ready ? POD_READY : 0) |
                        (record->pod.is_terminating ? POD_TERMINATING : 0) |
-                       (record->pod.is_pinned ? POD_PINNED : 0));
+                       (record->pod.is_pinned ? POD_PINNED : 0) | (record->pod.is_surplus ? POD_SURPLUS : 0));
     }
     for (size_t i = 0; i < members.text_count; i++) {
         if (lens[i])
@@ -160,6 +174,7 @@ static int get_pod_bytes(const char **at, const char *end, struct record *record
     record->pod.is_ready = flags & POD_READY;
     record->pod.is_terminating = flags & POD_TERMINATING;
     record->pod.is_pinned = flags & POD_PINNED;
+    record->pod.is_surplus = flags & POD_SURPLUS;
     return 0;
 }
 
@@ -169,18 +184,18 @@ int record_decode(const char *data, size_t len, struct record *ret_record, size_
     const char *end = data + len;
     struct record record = {0};
     struct members members;
-    int r;
+    int err;
 
-    if (!len || *at < RECORD_TIERS || *at > RECORD_PLACED)
+    if (!len || !data[0])
         return -EBADMSG;
-    record.type = (enum record_type) * at++;
-    r = record_members(&record, &members);
-    if (r < 0)
-        return r;
+    record.type = (enum record_type)(unsigned char)*at++;
+    err = record_members(&record, &members);
+    if (err < 0)
+        return err;
     if (members.has_pod_bytes) {
-        r = get_pod_bytes(&at, end, &record);
-        if (r < 0)
-            return r;
+        err = get_pod_bytes(&at, end, &record);
+        if (err < 0)
+            return err;
     }
     for (size_t i = 0; i < members.text_count; i++) {
         const char *nul = memchr(at, '\0', (size_t)(end - at));
@@ -191,9 +206,9 @@ int record_decode(const char *data, size_t len, struct record *ret_record, size_
         at = nul + 1;
     }
     for (size_t i = 0; i < members.number_count; i++) {
-        r = get_varint(&at, end, members.numbers[i]);
-        if (r < 0)
-            return r;
+        err = get_varint(&at, end, members.numbers[i]);
+        if (err < 0)
+            return err;
     }
     *ret_record = record;
     *ret_used = (size_t)(at - data);

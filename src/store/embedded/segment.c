@@ -12,21 +12,21 @@ int segment_create(const struct directory *dir, const struct disk *disk, uint64_
 {
     struct segment segment = {.disk = disk, .index = index};
     char name[DIRECTORY_NAME_MAX];
-    int r;
+    int err;
 
     directory_name(name, FILE_SEGMENT, index);
     segment.fd = directory_open_file(dir, name, O_RDWR | O_CREAT | O_TRUNC);
     if (segment.fd < 0)
         return segment.fd;
-    r = segment_reserve(&segment, SEGMENT_CHUNK);
-    if (r == 0 && disk->sync(segment.fd) < 0)
-        r = -errno;
-    if (r == 0)
-        r = directory_sync(dir);
-    if (r < 0) {
+    err = segment_reserve(&segment, SEGMENT_CHUNK);
+    if (err == 0 && disk->sync(segment.fd) < 0)
+        err = -errno;
+    if (err == 0)
+        err = directory_sync(dir);
+    if (err < 0) {
         segment_close(&segment);
         unlinkat(dir->fd, name, 0);
-        return r;
+        return err;
     }
     *ret_segment = segment;
     return 0;
@@ -57,28 +57,28 @@ int segment_reopen(const struct directory *dir, const struct disk *disk, uint64_
 
 int segment_reserve(struct segment *segment, uint64_t until)
 {
+    off_t from = (off_t)segment->reserved;
     int err;
 
     if (until <= segment->reserved)
         return 0;
     until = (until + SEGMENT_CHUNK - 1) / SEGMENT_CHUNK * SEGMENT_CHUNK;
     do
-        err =
-            segment->disk->reserve(segment->fd, (off_t)segment->reserved, (off_t)(until - segment->reserved));
-    while (err == EINTR);
-    if (err)
-        return -err;
+        err = -segment->disk->reserve(segment->fd, from, (off_t)until - from);
+    while (err == -EINTR);
+    if (err < 0)
+        return err;
     segment->reserved = until;
     return 0;
 }
 
 int segment_write(struct segment *segment, const char *data, size_t len)
 {
-    int r = disk_write(segment->disk, segment->fd, data, len, segment->end);
+    int err = disk_write(segment->disk, segment->fd, data, len, segment->end);
 
-    if (r == 0)
+    if (err == 0)
         segment->end += len;
-    return r;
+    return err;
 }
 
 bool segment_is_removed(const struct segment *segment)

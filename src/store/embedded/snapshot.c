@@ -7,11 +7,16 @@
 #include <stdio.h>
 #include <unistd.h>
 
+#include "store/embedded/pace.h"
 #include "store/embedded/record_codec.h"
 
-enum { SNAPSHOT_BUFFER = 4 * SNAPSHOT_FRAME_SIZE };
+enum {
+    SNAPSHOT_BUFFER = 4 * SNAPSHOT_FRAME_SIZE,
+    WRITER_MAGIC = 0x77726974,
+};
 
 struct snapshot_writer {
+    unsigned magic;
     struct strbuf *buf;
     size_t frame_at; /* in buf: where the frame begins that is being filled */
     uint64_t frames;
@@ -20,6 +25,7 @@ struct snapshot_writer {
     const struct disk *disk;
     int fd; /* -1: all stays in buf */
     uint64_t offset;
+    struct pace pace;
     int err;
 };
 
@@ -64,11 +70,14 @@ static void writer_add(void *arg, const struct record *record)
 {
     struct snapshot_writer *writer = arg;
 
+    MAGIC_CHECK(writer, WRITER_MAGIC);
     record_encode(writer->buf, record);
     if (writer->buf->len - writer->frame_at < SNAPSHOT_FRAME_SIZE)
         return;
     writer_end_frame(writer, FRAME_STATE);
     writer_begin_frame(writer);
+    if (writer->fd >= 0)
+        pace_rest(&writer->pace);
 }
 
 static void writer_run(struct snapshot_writer *writer, const struct file_header *header,
@@ -124,8 +133,8 @@ int snapshot_write(const struct directory *dir, const struct disk *disk, const s
                    const struct core *core, uint64_t *ret_bytes)
 {
     struct strbuf buf;
-    struct snapshot_writer writer = {.buf = &buf, .disk = disk};
-    int r;
+    struct snapshot_writer writer = {.magic = WRITER_MAGIC, .buf = &buf, .disk = disk};
+    int err;
 
     writer.fd = snapshot_create(dir, header->index);
     if (writer.fd < 0)
@@ -133,15 +142,15 @@ int snapshot_write(const struct directory *dir, const struct disk *disk, const s
     strbuf_init(&buf, NULL, FRAME_PAYLOAD_MAX);
     writer_run(&writer, header, core);
     strbuf_release(&buf);
-    r = snapshot_finish(dir, disk, header->index, writer.fd, writer.err);
-    if (r == 0)
+    err = snapshot_finish(dir, disk, header->index, writer.fd, writer.err);
+    if (err == 0)
         *ret_bytes = writer.offset;
-    return r;
+    return err;
 }
 
 int snapshot_encode(const struct file_header *header, const struct core *core, struct strbuf *buf)
 {
-    struct snapshot_writer writer = {.buf = buf, .fd = -1};
+    struct snapshot_writer writer = {.magic = WRITER_MAGIC, .buf = buf, .fd = -1};
 
     writer_run(&writer, header, core);
     return writer.err;

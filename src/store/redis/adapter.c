@@ -4,10 +4,15 @@
  */
 #include "store/redis/adapter.h"
 
+#include <fcntl.h>
 #include <stdlib.h>
 #include <sys/socket.h>
+#include <unistd.h>
+
+enum { ADAPTER_MAGIC = 0x61647074 };
 
 struct adapter {
+    unsigned magic;
     uv_poll_t poll;
     redisAsyncContext *context; /* NULL once hiredis has let go of it */
     struct adapter_hooks hooks;
@@ -24,8 +29,8 @@ static bool adapter_is_connected(const struct adapter *adapter)
 }
 
 /*
- * Bytes that nobody asked for. hiredis asserts that there are none, and the next request would take them for
- * its answer: the connection is of no use any more.
+ * Bytes without a request. hiredis asserts that there are none, and the next request would take
+ * them for its answer: the connection is of no use any more.
  */
 static bool adapter_hears_unasked(const struct adapter *adapter)
 {
@@ -42,7 +47,11 @@ static void adapter_polled(uv_poll_t *poll, int status, int events)
 {
     struct adapter *adapter = poll->data;
 
-    /* A refused connection comes as an error of the poll; hiredis finds out the reason when it is called. */
+    MAGIC_CHECK(adapter, ADAPTER_MAGIC);
+    /*
+     * A refused connection comes as an error of the poll; hiredis finds out the reason when it is
+     * called.
+     */
     if (status < 0) {
         events = UV_READABLE | UV_WRITABLE;
         adapter->polled = 0;
@@ -77,6 +86,7 @@ static void adapter_add_read(void *arg)
 {
     struct adapter *adapter = arg;
 
+    MAGIC_CHECK(adapter, ADAPTER_MAGIC);
     adapter->wants_read = true;
     adapter_watch(adapter);
 }
@@ -85,6 +95,7 @@ static void adapter_del_read(void *arg)
 {
     struct adapter *adapter = arg;
 
+    MAGIC_CHECK(adapter, ADAPTER_MAGIC);
     adapter->wants_read = false;
     adapter_watch(adapter);
 }
@@ -93,6 +104,7 @@ static void adapter_add_write(void *arg)
 {
     struct adapter *adapter = arg;
 
+    MAGIC_CHECK(adapter, ADAPTER_MAGIC);
     if (adapter->wants_write)
         return;
     if (adapter->is_flushing || !adapter_is_connected(adapter)) {
@@ -108,6 +120,7 @@ static void adapter_del_write(void *arg)
 {
     struct adapter *adapter = arg;
 
+    MAGIC_CHECK(adapter, ADAPTER_MAGIC);
     adapter->wants_write = false;
     adapter_watch(adapter);
 }
@@ -115,8 +128,10 @@ static void adapter_del_write(void *arg)
 static void adapter_poll_closed(uv_handle_t *handle)
 {
     struct adapter *adapter = handle->data;
-    struct adapter_hooks hooks = adapter->hooks;
+    struct adapter_hooks hooks;
 
+    MAGIC_CHECK(adapter, ADAPTER_MAGIC);
+    hooks = adapter->hooks;
     free(adapter);
     hooks.closed(hooks.arg);
 }
@@ -124,8 +139,10 @@ static void adapter_poll_closed(uv_handle_t *handle)
 static void adapter_cleanup(void *arg)
 {
     struct adapter *adapter = arg;
-    const redisAsyncContext *context = adapter->context;
+    const redisAsyncContext *context;
 
+    MAGIC_CHECK(adapter, ADAPTER_MAGIC);
+    context = adapter->context;
     adapter->context = NULL;
     uv_close((uv_handle_t *)&adapter->poll, adapter_poll_closed);
     adapter->hooks.released(adapter->hooks.arg,
@@ -136,16 +153,17 @@ int adapter_attach(uv_loop_t *loop, redisAsyncContext *context, const struct ada
                    struct adapter **ret_adapter)
 {
     struct adapter *adapter = calloc(1, sizeof(*adapter));
-    int rc;
+    int err;
 
     assert(!context->ev.data);
     if (!adapter)
         return -ENOMEM;
-    rc = uv_poll_init(loop, &adapter->poll, context->c.fd);
-    if (rc) {
+    err = uv_poll_init(loop, &adapter->poll, context->c.fd);
+    if (err < 0) {
         free(adapter);
-        return rc;
+        return err;
     }
+    adapter->magic = ADAPTER_MAGIC;
     adapter->poll.data = adapter;
     adapter->context = context;
     adapter->hooks = *hooks;
@@ -159,10 +177,38 @@ int adapter_attach(uv_loop_t *loop, redisAsyncContext *context, const struct ada
     return 0;
 }
 
+/*
+ * hiredis keeps its number of the descriptor. The poll must let go of the old socket first: somebody
+ * else goes on using it under another number, and its events would come here.
+ */
+int adapter_replace_socket(struct adapter *adapter, int fd)
+{
+    int err = 0;
+
+    assert(adapter->context && adapter_is_connected(adapter));
+    (void)uv_poll_stop(&adapter->poll);
+    adapter->polled = 0;
+    if (dup3(fd, adapter->context->c.fd, O_CLOEXEC) < 0)
+        err = -errno;
+    (void)close(fd);
+    adapter_watch(adapter);
+    return err;
+}
+
 void adapter_flush(struct adapter *adapter)
 {
     if (!adapter->is_dirty || !adapter->context)
         return;
+    /*
+     * hiredis goes on using the context after a callback, so an error must not free it there. The flush at
+     * the end of the turn writes the rest, and finds the error.
+     */
+    if (adapter->context->c.flags & REDIS_IN_CALLBACK) {
+        int is_done;
+
+        redisBufferWrite(&adapter->context->c, &is_done);
+        return;
+    }
     adapter->is_dirty = false;
     adapter->is_flushing = true;
     redisAsyncHandleWrite(adapter->context);

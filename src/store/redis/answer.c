@@ -1,9 +1,11 @@
 /*
- * answer.c - reads values, calls and pod records from a script's answer.
+ * answer.c - reads values and calls from a script's answer.
  */
 #include "store/redis/answer.h"
 
 #include <stdio.h>
+
+#include "store/redis/script_interface.h"
 
 void answer_init(struct answer *answer, const redisReply *reply, struct arena *arena)
 {
@@ -48,21 +50,6 @@ const char *answer_text(struct answer *answer)
     return "";
 }
 
-static int parse_digits(struct slice text, uint64_t *ret_number)
-{
-    uint64_t number = 0;
-
-    if (text.len < 1 || text.len > 19)
-        return -EIO;
-    for (size_t i = 0; i < text.len; i++) {
-        if (text.data[i] < '0' || text.data[i] > '9')
-            return -EIO;
-        number = number * 10 + (uint64_t)(text.data[i] - '0');
-    }
-    *ret_number = number;
-    return 0;
-}
-
 uint64_t answer_u64(struct answer *answer)
 {
     const redisReply *element = answer_next(answer);
@@ -73,7 +60,7 @@ uint64_t answer_u64(struct answer *answer)
     if (element->type == REDIS_REPLY_INTEGER && element->integer >= 0)
         return (uint64_t)element->integer;
     if (element->type != REDIS_REPLY_STRING ||
-        parse_digits((struct slice){element->str, element->len}, &number))
+        record_digits((struct slice){element->str, element->len}, &number))
         answer->err = -EIO;
     return number;
 }
@@ -82,18 +69,38 @@ uint64_t answer_seconds(struct answer *answer)
 {
     uint64_t seconds;
 
-    return parse_digits(answer_slice(answer), &seconds) || seconds > UINT64_MAX / 1000 ? 0 : seconds * 1000;
+    return record_digits(answer_slice(answer), &seconds) || seconds > UINT64_MAX / 1000 ? 0 : seconds * 1000;
 }
 
-bool answer_cursor(struct answer *answer, char cursor[24])
+uint64_t answer_time(struct answer *answer)
+{
+    uint64_t time_ms;
+
+    return record_digits(answer_slice(answer), &time_ms) ? 0 : time_ms;
+}
+
+uint64_t answer_drain_end(struct answer *answer, bool *ret_is_surplus)
+{
+    size_t at = answer->at;
+    struct slice text = answer_slice(answer);
+
+    *ret_is_surplus = slice_equals(text, SCRIPT_DRAIN_IS_SURPLUS);
+    if (*ret_is_surplus || slice_equals(text, SCRIPT_DRAIN_HAS_NO_END))
+        return DRAIN_WITHOUT_END;
+    if (!answer->err)
+        answer->at = at;
+    return answer_time(answer);
+}
+
+bool answer_cursor(struct answer *answer, char cursor[REDIS_CURSOR_MAX])
 {
     struct slice text = answer_slice(answer);
 
-    if (!answer->err && (text.len < 1 || text.len >= 24))
+    if (!answer->err && (text.len < 1 || text.len >= REDIS_CURSOR_MAX))
         answer->err = -EIO;
     if (answer->err)
         return true;
-    snprintf(cursor, 24, "%.*s", (int)text.len, text.data);
+    snprintf(cursor, REDIS_CURSOR_MAX, "%.*s", (int)text.len, text.data);
     return strcmp(cursor, "0") == 0;
 }
 
@@ -101,32 +108,15 @@ static enum call_end answer_why(struct answer *answer)
 {
     struct slice why = answer_slice(answer);
 
-    if (slice_equals(why, "expired"))
+    if (slice_equals(why, SCRIPT_END_EXPIRED))
         return CALL_END_EXPIRED;
-    if (slice_equals(why, "gone"))
+    if (slice_equals(why, SCRIPT_END_POD_GONE))
         return CALL_END_POD_GONE;
-    if (slice_equals(why, "restarted"))
+    if (slice_equals(why, SCRIPT_END_RESTARTED))
         return CALL_END_RESTARTED;
-    if (!slice_equals(why, "unmentioned") && !answer->err)
+    if (!slice_equals(why, SCRIPT_END_UNMENTIONED) && !answer->err)
         answer->err = -EIO;
     return CALL_END_UNMENTIONED;
-}
-
-int ended_add(struct ended_array *ended, struct arena *arena, const struct ended_call *call)
-{
-    /* Grows when the count reaches a power of two, as in core. */
-    if ((ended->count & (ended->count - 1)) == 0) {
-        size_t room = ended->count ? ended->count * 2 : 1;
-        struct ended_call *calls = arena_alloc(arena, room * sizeof(*calls));
-
-        if (!calls)
-            return -ENOMEM;
-        if (ended->count)
-            memcpy(calls, ended->calls, ended->count * sizeof(*calls));
-        ended->calls = calls;
-    }
-    ended->calls[ended->count++] = *call;
-    return 0;
 }
 
 void answer_ended(struct answer *answer, size_t count, struct ended_array *ended)
@@ -140,91 +130,11 @@ void answer_ended(struct answer *answer, size_t count, struct ended_array *ended
         call.merchant_id = answer_text(answer);
         call.why = answer_why(answer);
         if (!answer->err)
-            answer->err = ended_add(ended, answer->arena, &call);
+            answer->err = ended_array_add(ended, answer->arena, &call);
     }
 }
 
-/* What stands behind "key": in the record. */
-static int record_value(struct slice text, const char *key, struct slice *ret_value)
-{
-    char pattern[32];
-    const char *at;
-    const char *end = text.data + text.len;
-    int len = snprintf(pattern, sizeof(pattern), "\"%s\":", key);
-
-    at = memmem(text.data, text.len, pattern, (size_t)len);
-    if (!at)
-        return -EIO;
-    at += len;
-    *ret_value = (struct slice){at, (size_t)(end - at)};
-    return 0;
-}
-
-static int record_bool(struct slice text, const char *key, bool *ret_value)
-{
-    struct slice value;
-
-    if (record_value(text, key, &value))
-        return -EIO;
-    *ret_value = value.len >= 4 && memcmp(value.data, "true", 4) == 0;
-    return *ret_value || (value.len >= 5 && memcmp(value.data, "false", 5) == 0) ? 0 : -EIO;
-}
-
-/* No name in a record has anything that JSON would escape. */
-static int record_string(struct slice text, const char *key, struct slice *ret_value)
-{
-    struct slice value;
-    const char *end;
-
-    if (record_value(text, key, &value) || value.len < 2 || value.data[0] != '"')
-        return -EIO;
-    end = memchr(value.data + 1, '"', value.len - 1);
-    if (!end)
-        return -EIO;
-    *ret_value = (struct slice){value.data + 1, (size_t)(end - value.data - 1)};
-    return 0;
-}
-
-static int record_number(struct slice text, const char *key, uint64_t *ret_value)
-{
-    struct slice value;
-    size_t digits = 0;
-
-    if (record_value(text, key, &value))
-        return -EIO;
-    while (digits < value.len && value.data[digits] >= '0' && value.data[digits] <= '9')
-        digits++;
-    return parse_digits((struct slice){value.data, digits}, ret_value);
-}
-
-int pod_record_read(struct slice text, struct pod_record *ret_record)
-{
-    struct pod_record record;
-
-    if (record_bool(text, "ready", &record.is_ready) ||
-        record_bool(text, "terminating", &record.is_terminating) ||
-        record_bool(text, "pinned", &record.is_pinned) ||
-        record_number(text, "held_until", &record.held_until_ms) ||
-        record_string(text, "tier", &record.tier) || record_string(text, "source", &record.source) ||
-        record_string(text, "incarnation", &record.incarnation) ||
-        record_string(text, "address", &record.address))
-        return -EIO;
-    *ret_record = record;
-    return 0;
-}
-
-int pod_record_source(const struct pod_record *record, enum pod_source *ret_source)
-{
-    for (int source = POD_SOURCE_API; source <= POD_SOURCE_KUBERNETES; source++) {
-        if (slice_equals(record->source, pod_source_name((enum pod_source)source))) {
-            *ret_source = (enum pod_source)source;
-            return 0;
-        }
-    }
-    return -EIO;
-}
-
-/* The address, and who named it. */
+/* The address of a pod, and the source that named it. */
 static const char *answer_place(struct answer *answer, enum pod_source *ret_source)
 {
     struct slice text = answer_slice(answer);
@@ -236,9 +146,9 @@ static const char *answer_place(struct answer *answer, enum pod_source *ret_sour
     if (answer->err || text.len == 0)
         return "";
     /* A record that was spoiled by hand: the call has its pod all the same. */
-    if (record_string(text, "address", &address) || !name_is_address(address.data, address.len))
+    if (record_string(text, SCRIPT_POD_ADDRESS, &address) || !name_is_address(address.data, address.len))
         return "";
-    if (record_string(text, "source", &record.source) || pod_record_source(&record, ret_source))
+    if (record_string(text, SCRIPT_POD_SOURCE, &record.source) || pod_record_source(&record, ret_source))
         *ret_source = POD_SOURCE_API;
     copy = arena_copy(answer->arena, address.data, address.len);
     if (!copy)
@@ -267,4 +177,63 @@ void answer_call(struct answer *answer, struct call_info *call)
     answer_call_record(answer, call);
     call->expires_at_ms = answer_u64(answer);
     call->address = answer_place(answer, &call->pod_source);
+}
+
+static void answer_refusal_step(struct answer *answer, struct refusal_step *step)
+{
+    struct slice tier = answer_slice(answer);
+    uint32_t out;
+
+    *step = (struct refusal_step){.is_configured = true};
+    pool_label(tier, step->pool);
+    step->pods = (uint32_t)answer_u64(answer);
+    step->by_state[POD_DRAINING] = (uint32_t)answer_u64(answer);
+    step->by_state[POD_SUSPENDED] = (uint32_t)answer_u64(answer);
+    out = step->by_state[POD_DRAINING] + step->by_state[POD_SUSPENDED];
+    step->by_state[POD_BUSY] = step->pods > out ? step->pods - out : 0;
+}
+
+/* Room for `count` steps, and one more for a missing pool. NULL: the answer has failed. */
+static struct refusal *answer_refusal_new(struct answer *answer, size_t count)
+{
+    struct refusal *refusal = arena_alloc(answer->arena, sizeof(*refusal));
+
+    if (!answer->err && count > answer_left(answer))
+        answer->err = -EIO;
+    if (answer->err)
+        return NULL;
+    if (refusal) {
+        *refusal = (struct refusal){0};
+        refusal->steps = arena_alloc(answer->arena, (count + 1) * sizeof(*refusal->steps));
+    }
+    if (refusal && refusal->steps)
+        return refusal;
+    answer->err = -ENOMEM;
+    return NULL;
+}
+
+const struct refusal *answer_refusal(struct answer *answer, bool *ret_unreadable)
+{
+    struct refusal *refusal;
+    struct slice missing;
+    uint64_t at_ms;
+    size_t count;
+
+    *ret_unreadable = answer_u64(answer) != 0;
+    missing = answer_slice(answer);
+    at_ms = answer_u64(answer);
+    count = answer_u64(answer);
+    refusal = answer_refusal_new(answer, count);
+    if (!refusal)
+        return NULL;
+    refusal->at_ms = at_ms;
+    if (missing.len) {
+        struct refusal_step *step = &refusal->steps[refusal->count++];
+
+        *step = (struct refusal_step){0};
+        merchant_pool_name(missing, step->pool);
+    }
+    for (size_t i = 0; i < count; i++)
+        answer_refusal_step(answer, &refusal->steps[refusal->count++]);
+    return answer->err ? NULL : refusal;
 }

@@ -1,15 +1,17 @@
 /*
  * answer.h - reads a script's answer from front to back.
  *
- * The first thing that is not as expected fails the answer, and later reads give nothing: read freely, check
- * once at the end. Texts are copied into the arena.
+ * The first thing that is not as expected fails the answer, and later reads give nothing: read
+ * freely, check once at the end. Texts are copied into the arena.
  */
 #ifndef STORE_REDIS_ANSWER_H
 #define STORE_REDIS_ANSWER_H
 
 #include <hiredis/hiredis.h>
 
-#include "core/command.h"
+#include "core/result.h"
+#include "store/redis/pod_record.h"
+#include "store/redis/redis_internal.h"
 
 struct answer {
     const redisReply *reply;
@@ -32,40 +34,33 @@ const char *answer_text(struct answer *answer);
 struct slice answer_slice(struct answer *answer);
 /* An integer, or a text of digits. */
 uint64_t answer_u64(struct answer *answer);
-/* Seconds in a text, as milliseconds; with an odd text of somebody else's, 0. */
+/* Seconds in a text, as milliseconds; 0 for a text that is no number. */
 uint64_t answer_seconds(struct answer *answer);
+/* The end of a drain: a time, '' for none, or DRAIN_HAS_NO_END. 0: none; or DRAIN_WITHOUT_END. */
+uint64_t answer_drain_end(struct answer *answer, bool *ret_is_surplus);
+/* A time in ms; 0 for a text that is no number. */
+uint64_t answer_time(struct answer *answer);
 /* A cursor of SCAN, copied; true if it is the last one. */
-bool answer_cursor(struct answer *answer, char cursor[24]);
+bool answer_cursor(struct answer *answer, char cursor[REDIS_CURSOR_MAX]);
 
-/* Borrows what the call points to. 0 or -ENOMEM. */
-int ended_add(struct ended_array *ended, struct arena *arena, const struct ended_call *call) MUST_CHECK;
-
-/* `count` ended calls, five texts each. */
+/* `count` ended calls, SCRIPT_ENDED_TEXTS each. */
 void answer_ended(struct answer *answer, size_t count, struct ended_array *ended);
-
-/* What is known of a pod, from its field in the hash `pods`. */
-struct pod_record {
-    struct slice tier;
-    struct slice source;
-    struct slice incarnation;
-    struct slice address;
-    uint64_t held_until_ms;
-    bool is_ready;
-    bool is_terminating;
-    bool is_pinned;
-};
-
-/* 0 or -EIO. The slices point into `text`. */
-int pod_record_read(struct slice text, struct pod_record *ret_record) MUST_CHECK;
-int pod_record_source(const struct pod_record *record, enum pod_source *ret_source) MUST_CHECK;
 
 /* The address in the record that comes next; "" if the pod is gone. */
 const char *answer_address(struct answer *answer);
 
-/* What the record of a call says, as every script tells it: from the pod to when it was allocated. */
+/*
+ * The record of a call, in the order of every script: from the pod to the time of the allocation.
+ */
 void answer_call_record(struct answer *answer, struct call_info *call);
 
 /* Where a call is: all but its name, from the pod to the address. */
 void answer_call(struct answer *answer, struct call_info *call);
+
+/*
+ * Why a call got no pod, in the order of scripts/redis/lib/refusal.lua, behind its first number. NULL
+ * after a failure.
+ */
+const struct refusal *answer_refusal(struct answer *answer, bool *ret_unreadable);
 
 #endif

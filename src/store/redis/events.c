@@ -4,27 +4,29 @@
 #include "store/feed.h"
 #include "store/redis/redis_internal.h"
 
-/* `reply` says how many heard it on this node; nobody needs to. */
+/* `reply` is the number of subscribers on this node, which is not needed. */
 static void events_published(void *arg, int err, const redisReply *reply UNUSED)
 {
     struct redis_store *store = arg;
-    store_published_fn published = TAKE(store->published);
+    store_published_fn published;
 
-    published(store->published_arg, err);
+    MAGIC_CHECK(store, REDIS_STORE_MAGIC);
+    published = TAKE(store->events.published);
+    published(store->events.published_arg, err);
 }
 
 int redis_publish(struct store *store, struct slice lines, store_published_fn done, void *arg)
 {
     struct redis_store *redis = redis_of(store);
-    const struct slice args[] = {SLICE("PUBLISH"), slice_of(redis->channel), lines};
-    int rc;
+    const struct slice args[] = {SLICE("PUBLISH"), slice_of(redis->keys.channel), lines};
+    int err;
 
-    assert(!redis->published);
-    rc = redis_link_command(redis->link, args, ARRAY_LEN(args), 1, events_published, redis);
-    if (rc)
-        return rc;
-    redis->published = done;
-    redis->published_arg = arg;
+    assert(!redis->events.published);
+    err = redis_link_command(redis->link, args, ARRAY_LEN(args), 1, events_published, redis);
+    if (err < 0)
+        return err;
+    redis->events.published = done;
+    redis->events.published_arg = arg;
     return 0;
 }
 
@@ -32,8 +34,9 @@ static void events_heard(void *arg, struct slice message)
 {
     struct redis_store *store = arg;
 
-    /* Nobody listens any more to a link that is on its way out. */
-    if (!store->store.feed || !store->events)
+    MAGIC_CHECK(store, REDIS_STORE_MAGIC);
+    /* A link that is being closed may still deliver messages. */
+    if (!store->store.feed || !store->events.link)
         return;
     if (message.data)
         feed_received(store->store.feed, message);
@@ -41,23 +44,18 @@ static void events_heard(void *arg, struct slice message)
         feed_listening(store->store.feed);
 }
 
-static void events_closed(void *arg)
-{
-    redis_closed_one(arg);
-}
-
 void redis_listen(struct store *store, bool is_wanted)
 {
     struct redis_store *redis = redis_of(store);
 
     if (!is_wanted) {
-        if (redis->events)
-            redis_link_close(TAKE(redis->events), events_closed, redis);
+        if (redis->events.link)
+            redis_link_close(TAKE(redis->events.link), redis_link_closed, redis);
         return;
     }
-    /* Without memory for it nobody is told anything; the next one who asks may have more luck. */
-    if (redis->events ||
-        redis_link_subscribe(redis->link, redis->channel, events_heard, redis, &redis->events))
+    /* Without memory there are no events, until the next call. */
+    if (redis->events.link ||
+        redis_link_subscribe(redis->link, redis->keys.channel, events_heard, redis, &redis->events.link))
         return;
-    redis->open_handles++;
+    redis_opened_link(redis);
 }

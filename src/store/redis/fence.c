@@ -9,13 +9,18 @@
 
 #include "base/clock.h"
 #include "base/log.h"
+#include "store/redis/leader_script.h"
+#include "store/redis/script_interface.h"
+#include "store/store.h"
 
 enum {
+    FENCE_MAGIC = 0x66656e63,
     FENCE_NUMBER_MAX = 24,
     FENCE_CONNECT_LOOK_MS = 100, /* between looks at a link that is down: asking it costs nothing */
 };
 
 struct redis_fence {
+    unsigned magic;
     struct redis_fence_settings settings;
     struct redis_link *link;
     uv_timer_t timer;
@@ -39,9 +44,12 @@ uint64_t redis_fence_number(const struct redis_fence *fence)
 static void fence_closed(uv_handle_t *handle)
 {
     struct redis_fence *fence = handle->data;
-    void (*stopped)(void *arg) = fence->stopped;
-    void *arg = fence->stopped_arg;
+    void (*stopped)(void *arg);
+    void *arg;
 
+    MAGIC_CHECK(fence, FENCE_MAGIC);
+    stopped = fence->stopped;
+    arg = fence->stopped_arg;
     free(fence);
     stopped(arg);
 }
@@ -54,7 +62,10 @@ static void fence_close(struct redis_fence *fence)
     uv_close((uv_handle_t *)&fence->timer, fence_closed);
 }
 
-/* A leader that has its number goes on with it: whether it still counts is asked at each of its steps. */
+/*
+ * A leader that has its number goes on with it: whether it still counts is asked at each of its
+ * steps.
+ */
 static void fence_fail(struct redis_fence *fence, int err)
 {
     if (fence->number || fence->has_complained)
@@ -63,7 +74,7 @@ static void fence_fail(struct redis_fence *fence, int err)
     log_warn(
         "the leader has no fence number in Redis yet: until it has one, changes of pods are not followed; "
         "it is tried again with the next renewal of the lease",
-        log_str("error", strerror(-err)));
+        log_str("error", store_error_text(err)));
 }
 
 static void fence_set(struct redis_fence *fence, uint64_t number)
@@ -81,9 +92,11 @@ static void fence_send(struct redis_fence *fence);
 static void fence_answered(void *arg, int err, const redisReply *reply)
 {
     struct redis_fence *fence = arg;
-    bool counts = !fence->is_forgotten;
+    bool counts;
     uint64_t number = 0;
 
+    MAGIC_CHECK(fence, FENCE_MAGIC);
+    counts = !fence->is_forgotten;
     fence->is_asking = false;
     fence->is_forgotten = false;
     if (fence->is_stopping) {
@@ -102,32 +115,31 @@ static void fence_answered(void *arg, int err, const redisReply *reply)
 
 static int fence_ask(struct redis_fence *fence)
 {
-    char key[512], number[FENCE_NUMBER_MAX] = "";
-    char duration[FENCE_NUMBER_MAX];
-    struct slice args[6];
+    char number[FENCE_NUMBER_MAX] = "", duration[FENCE_NUMBER_MAX];
+    const char *const texts[] = {
+        [SCRIPT_CLAIM_FENCE_ARG_FENCE - SCRIPT_COMMON_ARGS] = number,
+        [SCRIPT_CLAIM_FENCE_ARG_LEADER - SCRIPT_COMMON_ARGS] = fence->settings.identity,
+        [SCRIPT_CLAIM_FENCE_ARG_LEASE_MS - SCRIPT_COMMON_ARGS] = duration,
+    };
 
-    snprintf(key, sizeof(key), "%sleader:fence", fence->settings.key_prefix);
     if (fence->number)
         snprintf(number, sizeof(number), "%llu", (unsigned long long)fence->number);
     snprintf(duration, sizeof(duration), "%llu", (unsigned long long)fence->settings.duration_ms);
-    args[0] = slice_of(fence->settings.key_prefix);
-    args[1] = SLICE(""); /* no tiers are needed */
-    args[2] = SLICE("");
-    args[3] = slice_of(number);
-    args[4] = slice_of(fence->settings.identity);
-    args[5] = slice_of(duration);
-    return redis_link_call(fence->link, redis_script("claim_fence"), key, args, ARRAY_LEN(args),
-                           fence_answered, fence);
+    return leader_script_call(fence->link, SCRIPT_CLAIM_FENCE, fence->settings.key_prefix,
+                              SCRIPT_KEY_LEADER_FENCE, texts, fence_answered, fence);
 }
 
 static void fence_due(uv_timer_t *timer)
 {
-    fence_send(timer->data);
+    struct redis_fence *fence = timer->data;
+
+    MAGIC_CHECK(fence, FENCE_MAGIC);
+    fence_send(fence);
 }
 
 /*
- * A claim is good only near the write of the Lease that it follows. It waits a little for a connection, as at
- * the start of a process, and not longer: the next write brings the next claim.
+ * A claim is good only near the write of the Lease that it follows. It waits a little for a
+ * connection, as at the start of a process, and not longer: the next write brings the next claim.
  */
 static void fence_send(struct redis_fence *fence)
 {
@@ -157,6 +169,7 @@ static void fence_seen(void *arg, int err UNUSED, const redisReply *reply UNUSED
 {
     struct redis_fence *fence = arg;
 
+    MAGIC_CHECK(fence, FENCE_MAGIC);
     fence->is_seeing = false;
     if (fence->is_stopping)
         fence_close(fence);
@@ -165,22 +178,19 @@ static void fence_seen(void *arg, int err UNUSED, const redisReply *reply UNUSED
 /* Nothing depends on any one of these: the next look at the Lease brings the next. */
 void redis_fence_see(struct redis_fence *fence, const char *leader)
 {
-    char key[512], duration[FENCE_NUMBER_MAX];
-    struct slice args[6];
+    char duration[FENCE_NUMBER_MAX];
+    const char *const texts[] = {
+        [SCRIPT_LEADER_ARG_NAME - SCRIPT_COMMON_ARGS] = leader,
+        [SCRIPT_LEADER_ARG_LOCK_MS - SCRIPT_COMMON_ARGS] = duration,
+        [SCRIPT_LEADER_ARG_WHAT - SCRIPT_COMMON_ARGS] = SCRIPT_LEADER_SEE,
+    };
 
     assert(!fence->is_stopping);
     if (fence->is_seeing)
         return;
-    snprintf(key, sizeof(key), "%sleader", fence->settings.key_prefix);
     snprintf(duration, sizeof(duration), "%llu", (unsigned long long)fence->settings.duration_ms);
-    args[0] = slice_of(fence->settings.key_prefix);
-    args[1] = SLICE(""); /* no tiers are needed */
-    args[2] = SLICE("");
-    args[3] = slice_of(leader);
-    args[4] = slice_of(duration);
-    args[5] = SLICE("see");
-    fence->is_seeing = redis_link_call(fence->link, redis_script("leader"), key, args, ARRAY_LEN(args),
-                                       fence_seen, fence) == 0;
+    fence->is_seeing = leader_script_call(fence->link, SCRIPT_LEADER, fence->settings.key_prefix,
+                                          SCRIPT_KEY_LEADER, texts, fence_seen, fence) == 0;
 }
 
 void redis_fence_forget(struct redis_fence *fence)
@@ -200,6 +210,7 @@ int redis_fence_new(uv_loop_t *loop, const struct redis_fence_settings *settings
     assert(settings->on_change);
     if (!fence)
         return -ENOMEM;
+    fence->magic = FENCE_MAGIC;
     fence->settings = *settings;
     fence->link = link;
     uv_timer_init(loop, &fence->timer);

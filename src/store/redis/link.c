@@ -5,14 +5,12 @@
  */
 #include "store/redis/link.h"
 
-#include <stdio.h>
 #include <stdlib.h>
 
 #include "store/redis/link_internal.h"
 #include "store/redis/resp.h"
 
 enum {
-    LINK_HANDLES = 4,
     LINK_CALL_HEAD = 4, /* EVALSHA sha 1 key */
     LINK_MASTER_NAME_MAX = 256,
 };
@@ -29,21 +27,31 @@ static void link_free(struct redis_link *link)
     free(link);
 }
 
+void link_ref(struct redis_link *link)
+{
+    link->closing.alive++;
+}
+
 void link_unref(struct redis_link *link)
 {
-    void (*closed)(void *arg) = link->closed;
-    void *arg = link->closed_arg;
+    void (*closed)(void *arg);
+    void *arg;
 
-    assert(link->alive > 0);
-    if (--link->alive > 0)
+    MAGIC_CHECK(link, LINK_MAGIC);
+    closed = link->closing.closed;
+    arg = link->closing.closed_arg;
+    assert(link->closing.alive > 0);
+    if (--link->closing.alive > 0)
         return;
-    assert(link->waiting == 0);
+    assert(link->requests.count == 0);
     link_free(link);
     if (closed)
         closed(arg);
 }
 
-/* An idle handle keeps the loop from waiting; the turn is in the prepare handle, right before it would wait.
+/*
+ * An idle handle keeps the loop from waiting; the turn is in the prepare handle, right before it
+ * would wait.
  */
 static void link_idle(uv_idle_t *idle UNUSED)
 {
@@ -51,8 +59,9 @@ static void link_idle(uv_idle_t *idle UNUSED)
 
 void link_wake(struct redis_link *link)
 {
-    if (!uv_is_closing((uv_handle_t *)&link->idle))
-        uv_idle_start(&link->idle, link_idle);
+    MAGIC_CHECK(link, LINK_MAGIC);
+    if (!uv_is_closing((uv_handle_t *)&link->turn.idle))
+        uv_idle_start(&link->turn.idle, link_idle);
 }
 
 static void link_handle_closed(uv_handle_t *handle)
@@ -60,49 +69,61 @@ static void link_handle_closed(uv_handle_t *handle)
     link_unref(handle->data);
 }
 
+void link_add_handle(struct redis_link *link, uv_handle_t *handle)
+{
+    handle->data = link;
+    link_ref(link);
+}
+
+void link_close_handle(uv_handle_t *handle)
+{
+    uv_close(handle, link_handle_closed);
+}
+
 static void link_close_handles(struct redis_link *link)
 {
-    uv_close((uv_handle_t *)&link->phase, link_handle_closed);
-    uv_close((uv_handle_t *)&link->overdue, link_handle_closed);
-    uv_close((uv_handle_t *)&link->prepare, link_handle_closed);
-    uv_close((uv_handle_t *)&link->idle, link_handle_closed);
+    link_close_handle((uv_handle_t *)&link->session.timer);
+    link_close_handle((uv_handle_t *)&link->requests.overdue);
+    link_close_handle((uv_handle_t *)&link->turn.prepare);
+    link_close_handle((uv_handle_t *)&link->turn.idle);
 }
 
 static void link_tell_change(struct redis_link *link)
 {
-    bool is_up = link->state == LINK_UP;
+    bool is_up = link->session.state == LINK_UP;
 
-    if (link->state == LINK_CLOSING || link->is_told_up == is_up)
+    if (link->session.state == LINK_CLOSING || link->turn.is_told_up == is_up)
         return;
-    link->is_told_up = is_up;
+    link->turn.is_told_up = is_up;
     if (link->settings.on_change)
         link->settings.on_change(link->settings.on_change_arg, is_up);
 }
 
 /*
- * Once per turn of the loop, after everything that could send. Prepare handles that were started later than
- * this one run before it, so that what they send goes out in the same turn.
+ * Once per turn of the loop, after everything that could send. Prepare handles that were started
+ * later than this one run before it, so that what they send goes out in the same turn.
  */
 static void link_turn(uv_prepare_t *prepare)
 {
     struct redis_link *link = prepare->data;
 
-    if (!uv_is_active((uv_handle_t *)&link->idle))
+    MAGIC_CHECK(link, LINK_MAGIC);
+    if (!uv_is_active((uv_handle_t *)&link->turn.idle))
         return;
-    uv_idle_stop(&link->idle);
+    uv_idle_stop(&link->turn.idle);
     link_tell_change(link);
     requests_deliver(link);
     waiters_deliver(link);
-    if (link->settings.on_turn && link->state != LINK_CLOSING)
+    if (link->settings.on_turn && link->session.state != LINK_CLOSING)
         link->settings.on_turn(link->settings.on_turn_arg);
     waiters_send(link);
     session_leave_if_idle(link);
-    if (link->wire)
-        wire_flush(link->wire);
+    if (link->session.wire)
+        wire_flush(link->session.wire);
     if (link->sentinels)
         sentinels_flush(link->sentinels);
-    if (link->state == LINK_CLOSING && list_is_empty(&link->finished) &&
-        list_is_empty(&link->waiters_finished))
+    if (link->session.state == LINK_CLOSING && list_is_empty(&link->requests.finished) &&
+        list_is_empty(&link->waits.finished))
         link_close_handles(link);
 }
 
@@ -131,25 +152,21 @@ static int link_copy_settings(struct redis_link *link, const struct redis_link_s
     if (settings->server_count > REDIS_SERVERS_MAX ||
         (settings->server_count == 0 && settings->sentinel_count == 0))
         return -EINVAL;
+    if (settings->is_tls && !settings->tls)
+        return -EINVAL;
     if (settings->sentinel_count > REDIS_SENTINELS_MAX ||
         strlen(link->settings.master_name) > LINK_MASTER_NAME_MAX || settings->timeout_ms == 0)
         return -EINVAL;
     return 0;
 }
 
-static void link_start(struct redis_link *link, uv_loop_t *loop)
+static void link_start_turn(struct redis_link *link)
 {
-    uv_timer_init(loop, &link->phase);
-    uv_timer_init(loop, &link->overdue);
-    uv_prepare_init(loop, &link->prepare);
-    uv_idle_init(loop, &link->idle);
-    link->phase.data = link;
-    link->overdue.data = link;
-    link->prepare.data = link;
-    link->idle.data = link;
-    link->alive += LINK_HANDLES;
-    uv_prepare_start(&link->prepare, link_turn);
-    session_begin(link);
+    uv_prepare_init(link->loop, &link->turn.prepare);
+    link_add_handle(link, (uv_handle_t *)&link->turn.prepare);
+    uv_idle_init(link->loop, &link->turn.idle);
+    link_add_handle(link, (uv_handle_t *)&link->turn.idle);
+    uv_prepare_start(&link->turn.prepare, link_turn);
 }
 
 int redis_link_new(uv_loop_t *loop, const struct redis_link_settings *settings, struct redis_link **ret_link)
@@ -158,32 +175,35 @@ int redis_link_new(uv_loop_t *loop, const struct redis_link_settings *settings, 
                                          link_sentinels_dirty, link_sentinels_closed, NULL};
     struct sentinel_hooks own_hooks = hooks;
     struct redis_link *link = calloc(1, sizeof(*link));
-    int rc;
+    int err;
 
     if (!link)
         return -ENOMEM;
+    link->magic = LINK_MAGIC;
     own_hooks.arg = link;
-    rc = link_copy_settings(link, settings);
-    if (rc == 0 && settings->sentinel_count > 0)
-        rc = sentinels_new(loop, &link->settings, &own_hooks, &link->sentinels);
-    if (rc) {
+    err = link_copy_settings(link, settings);
+    if (err == 0 && settings->sentinel_count > 0)
+        err = sentinels_new(loop, &link->settings, &own_hooks, &link->sentinels);
+    if (err < 0) {
         link_free(link);
-        return rc;
+        return err;
     }
     link->loop = loop;
-    link->target = settings->servers[0];
-    link->must_be_master = targets_need_master(link);
-    link->alive = link->sentinels ? 1 : 0;
-    link->jitter = uv_hrtime() ^ (uint64_t)(uintptr_t)link ^ ((uint64_t)uv_os_getpid() << 32) ^ 1;
-    list_init(&link->by_age);
-    list_init(&link->parked);
-    list_init(&link->finished);
-    list_init(&link->waiters);
-    list_init(&link->waiters_finished);
-    snprintf(link->detail, sizeof(link->detail), "not connected yet");
-    link_start(link, loop);
+    if (link->sentinels)
+        link_ref(link);
+    targets_init(link);
+    requests_init(link);
+    waiters_init(link);
+    link_start_turn(link);
+    session_start(link);
     *ret_link = link;
     return 0;
+}
+
+void redis_link_flush(struct redis_link *link)
+{
+    if (link->session.wire)
+        wire_flush(link->session.wire);
 }
 
 void redis_link_wake(struct redis_link *link)
@@ -193,26 +213,33 @@ void redis_link_wake(struct redis_link *link)
 
 bool redis_link_is_up(const struct redis_link *link)
 {
-    return link->state == LINK_UP;
+    return link->session.state == LINK_UP;
 }
 
 uint64_t redis_link_up_ms(const struct redis_link *link)
 {
-    return link->state == LINK_UP ? uv_now(link->loop) - link->up_since_ms : 0;
+    return link->session.state == LINK_UP ? uv_now(link->loop) - link->session.up_since_ms : 0;
 }
 
 const char *redis_link_detail(const struct redis_link *link)
 {
-    return link->detail;
+    return link->session.detail;
 }
 
 uint64_t redis_link_failures(const struct redis_link *link)
 {
-    return link->failures;
+    return link->session.failures;
 }
 
 int redis_link_call(struct redis_link *link, const struct redis_script *script, const char *key,
                     const struct slice *args, size_t count, redis_reply_fn done, void *arg)
+{
+    return redis_link_call_until(link, script, key, args, count, UINT64_MAX, done, arg);
+}
+
+int redis_link_call_until(struct redis_link *link, const struct redis_script *script, const char *key,
+                          const struct slice *args, size_t count, uint64_t deadline_ms, redis_reply_fn done,
+                          void *arg)
 {
     const struct slice head[LINK_CALL_HEAD] = {
         SLICE("EVALSHA"), {script->sha, sizeof(script->sha) - 1}, SLICE("1"), slice_of(key)};
@@ -221,7 +248,7 @@ int redis_link_call(struct redis_link *link, const struct redis_script *script, 
     size_t total = LINK_CALL_HEAD + count + (script->has_deadline ? 1 : 0);
     size_t len = resp_head_size(total);
     char *at;
-    int rc;
+    int err;
 
     assert(done && total <= REDIS_ARGS_MAX);
     for (size_t i = 0; i < LINK_CALL_HEAD; i++)
@@ -230,10 +257,11 @@ int redis_link_call(struct redis_link *link, const struct redis_script *script, 
         len += resp_arg_size(args[i].len);
     if (script->has_deadline)
         len += resp_arg_size(LINK_DEADLINE_DIGITS);
-    rc = request_new(link, len, done, arg, &request);
-    if (rc)
-        return rc;
+    err = request_new(link, len, done, arg, &request);
+    if (err < 0)
+        return err;
     request->script = script;
+    request->deadline_ms = min_u64(deadline_ms, request->overdue_ms);
     at = resp_head(request->command, total);
     for (size_t i = 0; i < LINK_CALL_HEAD; i++)
         at = resp_arg(at, head[i]);
@@ -249,13 +277,15 @@ int redis_link_command(struct redis_link *link, const struct slice *args, size_t
                        redis_reply_fn done, void *arg)
 {
     struct request *request;
-    int rc;
+    int err;
 
-    /* All keys are in one slot, whose node the link follows: it does not have to look at the key. */
+    /*
+     * All keys are in one slot, whose node the link follows: it does not have to look at the key.
+     */
     assert(done && count > 0 && count <= REDIS_ARGS_MAX && key_index < count);
-    rc = request_new(link, resp_size(args, count), done, arg, &request);
-    if (rc)
-        return rc;
+    err = request_new(link, resp_size(args, count), done, arg, &request);
+    if (err < 0)
+        return err;
     resp_write(request->command, args, count);
     return request_send(request);
 }
@@ -267,14 +297,11 @@ int redis_link_report(struct redis_link *link, const char *text)
 
 void redis_link_close(struct redis_link *link, void (*closed)(void *arg), void *arg)
 {
-    assert(link->state != LINK_CLOSING);
-    link->state = LINK_CLOSING;
-    link->closed = closed;
-    link->closed_arg = arg;
-    uv_timer_stop(&link->phase);
-    uv_timer_stop(&link->overdue);
-    session_drop_wire(link);
-    requests_fail_parked(link);
+    assert(link->session.state != LINK_CLOSING);
+    link->closing.closed = closed;
+    link->closing.closed_arg = arg;
+    session_close(link);
+    requests_close(link);
     if (link->sentinels)
         sentinels_close(TAKE(link->sentinels));
     link_wake(link);

@@ -1,92 +1,105 @@
 /*
- * merchants.c - the commands for merchants: set, remove, show, list; and the command that shows
- * the tiers.
+ * merchants.c - the commands for merchants: set, remove, show, list.
  */
+#include <stdio.h>
 #include <stdlib.h>
 
+#include "core/page.h"
 #include "store/redis/answer.h"
-#include "store/redis/redis_internal.h"
+#include "store/redis/bulk.h"
 
 static void merchant_args(struct operation *operation, struct args *args, const char *verb, size_t room)
 {
     args_init(args, operation->arena, room + 2);
     args_add_text(args, verb);
-    args_add_key(args, operation->store, "merchant:config");
-}
-
-/* An integer, or -EIO. */
-static int integer_of(const struct operation *operation, const redisReply *reply, long long *ret_number)
-{
-    if (reply->type != REDIS_REPLY_INTEGER)
-        return operation_unexpected(operation);
-    *ret_number = reply->integer;
-    return 0;
+    args_add_key(args, operation->store, SCRIPT_KEY_MERCHANT_CONFIG);
 }
 
 /* MERCHANT_SET, MERCHANT_REMOVE: merchant.lua */
 
+static const char *merchant_new_text(const struct operation *operation)
+{
+    return operation->command.type == COMMAND_MERCHANT_SET ? operation->command.merchant_set.text : "";
+}
+
+static int merchant_take(struct operation *operation, const redisReply *reply)
+{
+    struct answer answer;
+    uint64_t what, version;
+    const char *old_text;
+
+    answer_init(&answer, reply, operation->arena);
+    what = answer_u64(&answer);
+    if (answer.err)
+        return operation_checked(operation, answer.err);
+    switch (what) {
+    case SCRIPT_MERCHANT_UNKNOWN:
+        operation->result->outcome = OUTCOME_NOT_FOUND;
+        return 0;
+    case SCRIPT_MERCHANT_TOO_MANY:
+        return operation_refuse(operation, OUTCOME_CONFLICT, REFUSED_FULL_OF_MERCHANTS);
+    case SCRIPT_MERCHANT_CHANGED:
+        return operation_refuse(operation, OUTCOME_CONFLICT, REFUSED_CHANGED);
+    default:
+        version = answer_u64(&answer);
+        old_text = answer_text(&answer);
+        return answer.err ? operation_checked(operation, answer.err)
+                          : change_answer(operation, version, old_text, merchant_new_text(operation));
+    }
+}
+
 static void merchant_changed(void *arg, int err, const redisReply *reply)
 {
     struct operation *operation = arg;
-    long long number = 0;
 
+    MAGIC_CHECK(operation, OPERATION_MAGIC);
     if (err == 0)
-        err = integer_of(operation, reply, &number);
-    if (err == 0 && number == 0)
-        operation->result->outcome = OUTCOME_NOT_FOUND;
-    if (err == 0 && number == 2)
-        err = operation_invalid(operation, OUTCOME_CONFLICT, "there are too many merchants");
+        err = merchant_take(operation, reply);
     operation_finish(operation, err);
 }
 
 /* `text` NULL: it is removed. */
-static int merchant_change(struct operation *operation, const char *merchant_id, const char *text)
+static int merchant_change(struct operation *operation, const char *merchant_id, const char *text,
+                           const struct change *change)
 {
     struct args args;
 
-    args_begin(&args, operation, operation->arena, 3);
+    args_begin(&args, operation, operation->arena, SCRIPT_MERCHANT_ARGS);
     args_add_text(&args, merchant_id);
     args_add_u64(&args, MERCHANTS_MAX);
+    change_add(&args, change);
     if (text)
         args_add_text(&args, text);
-    return args_call(&args, operation, "merchant", merchant_changed);
+    return args_call(&args, operation, SCRIPT_MERCHANT, merchant_changed);
 }
 
 int operation_merchant_set(struct operation *operation)
 {
+    const struct change *change = &operation->command.merchant_set.change;
     const char *text = operation->command.merchant_set.text;
-    struct merchant_config config;
-    char error[128] = "";
-    int rc = merchant_config_parse(operation->arena, text, strlen(text), &config, error, sizeof(error));
+    struct merchant_config config = {0};
+    char error[256] = "";
+    int err = (change->is_stored ? merchant_config_parse : merchant_config_check)(
+        operation->arena, text, strlen(text), &config, error, sizeof(error));
 
-    if (rc == -EINVAL) {
-        rc = operation_invalid(operation, OUTCOME_INVALID, error);
-        return rc ? rc : 1;
+    if (err == -EINVAL) {
+        err = operation_refuse(operation, OUTCOME_INVALID, error);
+        return err < 0 ? err : 1;
     }
-    return rc ? rc : merchant_change(operation, operation->command.merchant_set.merchant_id, text);
+    if (err == 0)
+        err = result_warn_of_names(operation->result, operation->arena, &config,
+                                   operation->store->tiers->config);
+    return err < 0 ? err
+                   : merchant_change(operation, operation->command.merchant_set.merchant_id, text, change);
 }
 
 int operation_merchant_remove(struct operation *operation)
 {
-    return merchant_change(operation, operation->command.merchant.merchant_id, NULL);
+    return merchant_change(operation, operation->command.merchant_remove.merchant_id, NULL,
+                           &operation->command.merchant_remove.change);
 }
 
-/* MERCHANT and TIERS: one text, as stored */
-
-static void text_read(void *arg, int err, const redisReply *reply)
-{
-    struct operation *operation = arg;
-
-    if (err == 0 && reply->type == REDIS_REPLY_NIL) {
-        operation->result->outcome = OUTCOME_NOT_FOUND;
-    } else if (err == 0 && reply->type == REDIS_REPLY_STRING) {
-        operation->result->merchant.text = arena_copy(operation->arena, reply->str, reply->len);
-        err = operation->result->merchant.text ? 0 : -ENOMEM;
-    } else if (err == 0) {
-        err = operation_unexpected(operation);
-    }
-    operation_finish(operation, err);
-}
+/* MERCHANT */
 
 int operation_merchant(struct operation *operation)
 {
@@ -94,21 +107,13 @@ int operation_merchant(struct operation *operation)
 
     merchant_args(operation, &args, "HGET", 1);
     args_add_text(&args, operation->command.merchant.merchant_id);
-    return args_command(&args, operation, text_read);
+    return args_command(&args, operation, operation_take_text);
 }
 
-int operation_tiers(struct operation *operation)
-{
-    struct args args;
-
-    args_init(&args, operation->arena, 2);
-    args_add_text(&args, "GET");
-    args_add_key(&args, operation->store, "tier:config");
-    return args_command(&args, operation, text_read);
-}
-
-/* MERCHANTS: the count; then all of the hash, sorted and each id once, as a hash that grows may show one
- * twice */
+/*
+ * MERCHANTS: the count; then all of the hash, sorted, and each id once: a hash that grows may show
+ * one twice
+ */
 
 struct merchant_entry {
     const char *id;
@@ -119,23 +124,51 @@ struct merchant_list {
     struct merchant_entry *entries;
     size_t count;
     size_t room;
+    char cursor[REDIS_CURSOR_MAX];
 };
 
-static int merchants_next(struct operation *operation);
-
-static int merchant_compare(const void *a, const void *b)
+static int merchants_count_send(struct operation *operation)
 {
-    return strcmp(((const struct merchant_entry *)a)->id, ((const struct merchant_entry *)b)->id);
+    struct args args;
+
+    merchant_args(operation, &args, "HLEN", 0);
+    return bulk_command(&args, operation);
 }
 
-static int merchants_grow(struct bulk *bulk, struct merchant_list *list)
+static int merchants_count_take(struct operation *operation, const redisReply *reply)
+{
+    if (reply->type != REDIS_REPLY_INTEGER)
+        return operation_unexpected(operation);
+    operation->result->merchants.total = (uint64_t)reply->integer;
+    return BULK_NEXT;
+}
+
+static const struct bulk_phase merchants_count = {
+    .name = "count the merchants", .send = merchants_count_send, .take = merchants_count_take};
+
+static int merchants_scan_begin(struct operation *operation)
+{
+    struct merchant_list *list = operation->bulk->state;
+
+    snprintf(list->cursor, sizeof(list->cursor), "0");
+    return BULK_SEND;
+}
+
+static int merchants_scan_send(struct operation *operation)
+{
+    const struct merchant_list *list = operation->bulk->state;
+
+    return bulk_hscan_send(operation, SCRIPT_KEY_MERCHANT_CONFIG, list->cursor);
+}
+
+static int merchants_grow(struct arena *arena, struct merchant_list *list)
 {
     size_t room = list->room ? list->room * 2 : 256;
     struct merchant_entry *entries;
 
     if (list->count < list->room)
         return 0;
-    entries = arena_alloc(&bulk->keep, room * sizeof(*entries));
+    entries = arena_alloc(arena, room * sizeof(*entries));
     if (!entries)
         return -ENOMEM;
     if (list->count)
@@ -145,42 +178,45 @@ static int merchants_grow(struct bulk *bulk, struct merchant_list *list)
     return 0;
 }
 
-static int merchants_take(struct operation *operation, const redisReply *page)
+static int merchants_read(struct operation *operation, const redisReply *page)
 {
     const char *cursor = operation->command.merchants.cursor;
-    struct bulk *bulk = operation->bulk;
-    struct merchant_list *list = bulk->plan;
+    struct merchant_list *list = operation->bulk->state;
     struct answer answer;
 
-    answer_init(&answer, page, &bulk->keep);
+    answer_init(&answer, page, &operation->bulk->keep);
     while (answer_left(&answer) > 1) {
         struct merchant_entry *entry;
-        int rc = merchants_grow(bulk, list);
+        int err = merchants_grow(&operation->bulk->keep, list);
 
-        if (rc)
-            return rc;
+        if (err < 0)
+            return err;
         entry = &list->entries[list->count];
         entry->id = answer_text(&answer);
         entry->text = answer_text(&answer);
         if (!cursor || strcmp(entry->id, cursor) > 0)
             list->count++;
     }
-    return answer.err == -EIO ? operation_unexpected(operation) : answer.err;
+    return operation_checked(operation, answer.err);
 }
 
+static int merchant_compare(const void *a, const void *b)
+{
+    return strcmp(((const struct merchant_entry *)a)->id, ((const struct merchant_entry *)b)->id);
+}
+
+/* The first of them, as many as a page has. */
 static int merchants_end(struct operation *operation)
 {
-    const struct command *command = &operation->command;
-    struct merchant_list *list = operation->bulk->plan;
+    struct merchant_list *list = operation->bulk->state;
     struct result *result = operation->result;
     struct name_array *ids = &result->merchants.ids;
     struct name_array *texts = &result->merchants.texts;
-    size_t limit = command->merchants.limit ? (size_t)min_u64(command->merchants.limit, PAGE_MAX) : PAGE_MAX;
+    size_t limit = page_limit_of_merchants(operation->command.merchants.limit);
     size_t bytes = 0;
 
-    ids->names = arena_alloc(operation->arena, limit * sizeof(*ids->names));
-    texts->names = arena_alloc(operation->arena, limit * sizeof(*texts->names));
-    if (!ids->names || !texts->names)
+    if (name_array_init(ids, operation->arena, limit) < 0 ||
+        name_array_init(texts, operation->arena, limit) < 0)
         return -ENOMEM;
     result->merchants.next_cursor = "";
     if (list->count)
@@ -190,84 +226,39 @@ static int merchants_end(struct operation *operation)
 
         if (i > 0 && strcmp(list->entries[i - 1].id, entry->id) == 0)
             continue;
-        if (ids->count == limit || bytes > PAGE_TEXTS_MAX) {
+        if (page_has_enough_merchants(ids->count, limit, bytes)) {
             result->merchants.next_cursor = ids->names[ids->count - 1];
             break;
         }
-        ids->names[ids->count] = arena_strdup(operation->arena, entry->id);
-        texts->names[texts->count] = arena_strdup(operation->arena, entry->text);
-        if (!ids->names[ids->count++] || !texts->names[texts->count++])
+        if (name_array_add(ids, operation->arena, entry->id) < 0 ||
+            name_array_add(texts, operation->arena, entry->text) < 0)
             return -ENOMEM;
         bytes += strlen(entry->text);
     }
-    return 0;
+    return BULK_NEXT;
 }
 
-static void merchants_paged(void *arg, int err, const redisReply *reply)
+static int merchants_scan_take(struct operation *operation, const redisReply *reply)
 {
-    struct operation *operation = arg;
-    struct answer answer;
-    bool is_last = true;
+    struct merchant_list *list = operation->bulk->state;
+    int step = bulk_hscan_take(operation, reply, list->cursor);
+    int err = step < 0 ? step : merchants_read(operation, reply->element[1]);
 
-    if (err == 0) {
-        answer_init(&answer, reply, operation->arena);
-        is_last = answer_cursor(&answer, operation->bulk->cursor);
-        if (answer.err || answer_left(&answer) != 1)
-            err = operation_unexpected(operation);
-    }
-    if (err == 0)
-        err = merchants_take(operation, reply->element[1]);
-    if (err == 0 && !is_last) {
-        err = merchants_next(operation);
-        if (err == 0)
-            return;
-    }
-    if (err == 0)
-        err = merchants_end(operation);
-    operation_finish(operation, err);
+    if (err < 0)
+        return err;
+    return step == BULK_NEXT ? merchants_end(operation) : step;
 }
 
-static int merchants_next(struct operation *operation)
-{
-    struct args args;
+static const struct bulk_phase merchants_scan = {.name = "read the merchants",
+                                                 .begin = merchants_scan_begin,
+                                                 .send = merchants_scan_send,
+                                                 .take = merchants_scan_take};
 
-    arena_reset(&operation->bulk->scratch);
-    args_init(&args, &operation->bulk->scratch, 5);
-    args_add_text(&args, "HSCAN");
-    args_add_key(&args, operation->store, "merchant:config");
-    args_add_text(&args, operation->bulk->cursor);
-    args_add_text(&args, "COUNT");
-    args_add_u64(&args, REDIS_PAGE_BATCH);
-    return args_command(&args, operation, merchants_paged);
-}
-
-static void merchants_totalled(void *arg, int err, const redisReply *reply)
-{
-    struct operation *operation = arg;
-    long long total = 0;
-
-    if (err == 0)
-        err = integer_of(operation, reply, &total);
-    operation->result->merchants.total = (uint64_t)total;
-    if (err == 0)
-        err = merchants_next(operation);
-    if (err)
-        operation_finish(operation, err);
-}
+static const struct bulk_phase *const merchants_phases[] = {&merchants_count, &merchants_scan, NULL};
 
 int operation_merchants(struct operation *operation)
 {
-    struct merchant_list *list;
-    struct args args;
-    int rc = bulk_new(operation);
+    int err = bulk_new(operation, sizeof(struct merchant_list), NULL);
 
-    if (rc)
-        return rc;
-    list = arena_alloc(&operation->bulk->keep, sizeof(*list));
-    if (!list)
-        return -ENOMEM;
-    *list = (struct merchant_list){0};
-    operation->bulk->plan = list;
-    merchant_args(operation, &args, "HLEN", 0);
-    return args_command(&args, operation, merchants_totalled);
+    return err < 0 ? err : bulk_start(operation, merchants_phases);
 }

@@ -1,29 +1,18 @@
 /*
- * queries.c - the commands that read status, pods and calls, page by page.
+ * queries.c - the commands that read status and pods, page by page. Calls are in call_queries.c.
  */
-#include <stdio.h>
-#include <stdlib.h>
-
+#include "core/autoscale.h"
+#include "core/page.h"
 #include "store/redis/answer.h"
-#include "store/redis/redis_internal.h"
-
-static size_t page_limit(size_t limit)
-{
-    return limit == 0 ? PAGE_DEFAULT : limit > PAGE_MAX ? PAGE_MAX : limit;
-}
+#include "store/redis/bulk.h"
 
 /* STATUS */
 
 int status_encode(struct operation *operation, struct args *args)
 {
-    args_begin(args, operation, operation->arena, 1);
+    args_begin(args, operation, operation->arena, SCRIPT_STATUS_ARGS);
     args_add_u64(args, REDIS_STATUS_LOOK);
     return 0;
-}
-
-static int compare_status(const void *a, const void *b)
-{
-    return strcmp(((const struct tier_status *)a)->name, ((const struct tier_status *)b)->name);
 }
 
 static void status_read_tier(const struct operation *operation, struct answer *answer,
@@ -32,7 +21,7 @@ static void status_read_tier(const struct operation *operation, struct answer *a
     const struct tier *tier;
     uint64_t available, used;
 
-    *status = (struct tier_status){.max_concurrent = 1};
+    *status = (struct tier_status){.max_concurrent = 1, .scaling = {.max_pods = UINT32_MAX}};
     status->name = answer_text(answer);
     tier = tier_config_find(operation->store->tiers->config, status->name);
     if (tier) {
@@ -40,11 +29,13 @@ static void status_read_tier(const struct operation *operation, struct answer *a
         status->is_shared = tier->is_shared;
         status->target = tier->target;
         status->max_concurrent = tier->max_concurrent;
+        status->scaling = tier_scaling(tier);
     }
     status->assigned = (uint32_t)answer_u64(answer);
     available = answer_u64(answer);
     used = answer_u64(answer);
     status->calls = answer_u64(answer);
+    status->waiting = 0; /* no call can wait yet: the script would say how many do */
     status->by_state[POD_AVAILABLE] = (uint32_t)available;
     status->capacity = (uint64_t)status->assigned * status->max_concurrent;
     status->free = available * status->max_concurrent;
@@ -52,8 +43,8 @@ static void status_read_tier(const struct operation *operation, struct answer *a
 }
 
 /*
- * One pod that the counts do not explain: it carries calls of its own number. Those of a shared pod with too
- * many calls have been counted: it is in its list.
+ * One pod that the counts do not explain: it carries calls of its own number. Those of a shared pod
+ * with too many calls have been counted: it is in its list.
  */
 static void status_read_out(struct answer *answer, struct tier_status *tiers, size_t count)
 {
@@ -64,11 +55,14 @@ static void status_read_out(struct answer *answer, struct tier_status *tiers, si
     for (size_t i = 0; i < count; i++) {
         if (strcmp(tiers[i].name, name) != 0)
             continue;
-        if (!tiers[i].is_shared || !slice_equals(state, "b"))
+        if (!tiers[i].is_shared || !slice_equals(state, SCRIPT_POD_IS_BUSY))
             tiers[i].calls += load;
-        if (slice_equals(state, "d"))
+        if (!slice_equals(state, SCRIPT_POD_IS_BUSY))
+            tiers[i].held_calls += load;
+        tiers[i].leaving += slice_equals(state, SCRIPT_POD_IS_LEAVING);
+        if (slice_equals(state, SCRIPT_POD_IS_DRAINING) || slice_equals(state, SCRIPT_POD_IS_LEAVING))
             tiers[i].by_state[POD_DRAINING]++;
-        else if (slice_equals(state, "s"))
+        else if (slice_equals(state, SCRIPT_POD_IS_SUSPENDED))
             tiers[i].by_state[POD_SUSPENDED]++;
         else
             tiers[i].by_state[POD_BUSY]++;
@@ -76,7 +70,10 @@ static void status_read_out(struct answer *answer, struct tier_status *tiers, si
     }
 }
 
-/* Whatever is neither available nor held out is just full. The calls of shared pods have been counted. */
+/*
+ * Whatever is neither available nor held out is just full. The calls of shared pods have been
+ * counted.
+ */
 static void status_add_busy(struct tier_status *status)
 {
     uint32_t known = status->by_state[POD_AVAILABLE] + status->by_state[POD_DRAINING] +
@@ -99,7 +96,7 @@ int status_read(const struct operation *operation, const redisReply *reply, stru
     ret_result->status.active_calls = answer_u64(&answer);
     ret_result->status.pods = answer_u64(&answer);
     count = answer_u64(&answer);
-    if (answer.err || count > answer_left(&answer) / 5)
+    if (answer.err || count > answer_left(&answer))
         return operation_unexpected(operation);
     tiers = arena_alloc(arena, (count + 1) * sizeof(*tiers));
     if (!tiers)
@@ -109,10 +106,10 @@ int status_read(const struct operation *operation, const redisReply *reply, stru
     while (answer_left(&answer) > 0)
         status_read_out(&answer, tiers, count);
     if (answer.err)
-        return answer.err == -EIO ? operation_unexpected(operation) : answer.err;
+        return operation_checked(operation, answer.err);
     for (size_t i = 0; i < count; i++)
         status_add_busy(&tiers[i]);
-    qsort(tiers, count, sizeof(*tiers), compare_status);
+    tier_status_sort(tiers, count);
     ret_result->status.tiers = tiers;
     ret_result->status.tier_count = count;
     return 0;
@@ -125,15 +122,11 @@ int status_decode(struct operation *operation, const redisReply *reply)
 
 /* A page of pods */
 
-int pods_page_send(struct operation *operation, const char *after, size_t limit, struct arena *arena,
-                   redis_reply_fn done)
+void pods_page_encode(const struct operation *operation, struct args *args, const char *after, size_t limit)
 {
-    struct args args;
-
-    args_begin(&args, operation, arena, 2);
-    args_add_text(&args, after);
-    args_add_u64(&args, limit);
-    return args_call(&args, operation, "pods", done);
+    args_begin(args, operation, &operation->bulk->scratch, SCRIPT_PODS_ARGS);
+    args_add_text(args, after);
+    args_add_u64(args, limit);
 }
 
 void pods_page_head(struct answer *answer, struct page_head *ret_head)
@@ -189,17 +182,16 @@ void pods_page_pod(struct answer *answer, const struct operation *operation, uin
 {
     struct pod_info info = {.name = answer_text(answer)};
     struct pod_record record = {0};
-    struct slice heartbeat;
-    uint64_t heartbeat_at_ms = 0;
+    uint64_t alive_at_ms;
     bool is_out;
 
     if (pod_record_read(answer_slice(answer), &record) && !answer->err)
         answer->err = -EIO;
     info.is_draining = answer_u64(answer) != 0;
+    info.draining_until_ms = answer_drain_end(answer, &info.is_surplus);
     is_out = answer_u64(answer) != 0;
-    heartbeat = answer_slice(answer);
-    for (size_t i = 0; i < heartbeat.len && heartbeat.data[i] >= '0' && heartbeat.data[i] <= '9'; i++)
-        heartbeat_at_ms = heartbeat_at_ms * 10 + (uint64_t)(heartbeat.data[i] - '0');
+    alive_at_ms = answer_time(answer);
+    info.last_heartbeat_ms = answer_time(answer);
     info.newest_call = answer_text(answer);
     read_calls(answer, &info.calls);
     if (answer->err)
@@ -212,8 +204,10 @@ void pods_page_pod(struct answer *answer, const struct operation *operation, uin
     if (answer->err)
         return;
     info.is_ready = record.is_ready;
-    info.is_heartbeating =
-        heartbeat_at_ms && heartbeat_at_ms + operation->store->core.heartbeat_ttl_ms > now_ms;
+    info.is_terminating = record.is_terminating;
+    if (record.is_terminating)
+        info.draining_until_ms = DRAIN_WITHOUT_END;
+    info.is_heartbeating = alive_at_ms && alive_at_ms + operation->store->core.heartbeat_ttl_ms > now_ms;
     info.state = pod_state(operation, &record, &info, is_out, now_ms);
     if (info.calls.count && !info.newest_call[0])
         info.newest_call = info.calls.names[info.calls.count - 1];
@@ -222,7 +216,7 @@ void pods_page_pod(struct answer *answer, const struct operation *operation, uin
 
 int pod_encode(struct operation *operation, struct args *args)
 {
-    args_begin(args, operation, operation->arena, 2);
+    args_begin(args, operation, operation->arena, SCRIPT_PODS_ARGS);
     args_add_text(args, operation->command.pod.name);
     args_add_text(args, "");
     return 0;
@@ -242,14 +236,20 @@ int pod_decode(struct operation *operation, const redisReply *reply)
     }
     pods_page_pod(&answer, operation, head.now_ms, &pod);
     if (answer.err)
-        return answer.err == -EIO ? operation_unexpected(operation) : answer.err;
+        return operation_checked(operation, answer.err);
     operation->result->pod = pod.info;
     return 0;
 }
 
-/* PODS: the counts first, for the total; then pages until the limit is full or enough was looked at */
+/*
+ * PODS: the counts first, for the total; then pages until the limit is full or enough was looked at
+ */
 
-static int pods_next(struct operation *operation, const char *after);
+struct pods_query {
+    const char *after; /* pods until this name have been looked at */
+    size_t looked;
+    size_t calls; /* of the pods in the result */
+};
 
 static uint64_t pods_total(const struct result *status, const char *tier, int state)
 {
@@ -264,265 +264,118 @@ static uint64_t pods_total(const struct result *status, const char *tier, int st
     return total;
 }
 
-static bool pod_matches(const struct command *command, const struct pod_info *pod)
+static int pods_count_send(struct operation *operation)
 {
-    if (command->pods.tier && strcmp(pod->tier, command->pods.tier) != 0)
-        return false;
-    return command->pods.state < 0 || pod->state == (enum pod_state)command->pods.state;
+    struct args args;
+
+    (void)status_encode(operation, &args);
+    return bulk_call(&args, operation, SCRIPT_STATUS);
 }
 
-/* 0: the page is complete. 1: there is more to look at. */
-static int pods_take(struct operation *operation, const redisReply *reply, struct page_head *head)
+static int pods_count_take(struct operation *operation, const redisReply *reply)
 {
+    const struct command *command = &operation->command;
+    struct result *result = operation->result;
+    struct result status = {0};
+    int err = status_read(operation, reply, operation->arena, &status);
+
+    if (err < 0)
+        return err;
+    result->pods.total = pods_total(&status, command->pods.tier, command->pods.state);
+    result->pods.pods =
+        arena_alloc(operation->arena, page_limit(command->pods.limit) * sizeof(*result->pods.pods));
+    return result->pods.pods ? BULK_NEXT : -ENOMEM;
+}
+
+static const struct bulk_phase pods_count = {
+    .name = "count the pods", .send = pods_count_send, .take = pods_count_take};
+
+static int pods_page_send(struct operation *operation)
+{
+    const struct command *command = &operation->command;
+    const struct pods_query *query = operation->bulk->state;
+    size_t left = page_limit(command->pods.limit) - operation->result->pods.count;
+    bool is_filtered = command->pods.tier || command->pods.state >= 0;
+    struct args args;
+
+    pods_page_encode(operation, &args, query->after,
+                     is_filtered ? REDIS_PAGE_BATCH : (size_t)min_u64(left, REDIS_PAGE_BATCH));
+    return bulk_call(&args, operation, SCRIPT_PODS);
+}
+
+/*
+ * Reads the pods of one page until there are enough; then the next page begins after the last one.
+ */
+static void pods_read(struct operation *operation, struct answer *answer, struct page_head *head)
+{
+    struct pods_query *query = operation->bulk->state;
     struct result *result = operation->result;
     size_t limit = page_limit(operation->command.pods.limit);
-    struct answer answer;
 
-    answer_init(&answer, reply, operation->arena);
-    pods_page_head(&answer, head);
-    while (answer_left(&answer) > 0) {
-        size_t start = answer.at;
+    while (answer_left(answer) > 0) {
+        size_t start = answer->at;
         struct page_pod pod;
 
-        /* What the filters leave out must not fill the arena of the caller: look first, then copy. */
+        /*
+         * Pods that the filters leave out must not fill the arena of the caller: look first, then
+         * copy.
+         */
         arena_reset(&operation->bulk->scratch);
-        answer.arena = &operation->bulk->scratch;
-        pods_page_pod(&answer, operation, head->now_ms, &pod);
-        if (answer.err || !pod_matches(&operation->command, &pod.info))
+        answer->arena = &operation->bulk->scratch;
+        pods_page_pod(answer, operation, head->now_ms, &pod);
+        if (answer->err || !page_wants_pod(&operation->command, pod.info.tier, pod.info.state))
             continue;
-        answer.at = start;
-        answer.arena = operation->arena;
-        pods_page_pod(&answer, operation, head->now_ms, &pod);
-        if (answer.err)
-            break;
+        answer->at = start;
+        answer->arena = operation->arena;
+        pods_page_pod(answer, operation, head->now_ms, &pod);
+        if (answer->err)
+            return;
         result->pods.pods[result->pods.count++] = pod.info;
-        operation->bulk->at += pod.info.calls.count;
-        if (result->pods.count == limit || operation->bulk->at >= PAGE_CALLS_MAX) {
-            if (answer_left(&answer) > 0) {
+        query->calls += pod.info.calls.count;
+        if (page_has_enough_pods(result->pods.count, limit, query->calls)) {
+            if (answer_left(answer) > 0) {
                 head->more = true;
                 head->last = pod.info.name;
             }
-            break;
+            return;
         }
     }
+}
+
+static int pods_page_take(struct operation *operation, const redisReply *reply)
+{
+    struct pods_query *query = operation->bulk->state;
+    struct result *result = operation->result;
+    size_t limit = page_limit(operation->command.pods.limit);
+    struct page_head head;
+    struct answer answer;
+
+    answer_init(&answer, reply, operation->arena);
+    pods_page_head(&answer, &head);
+    pods_read(operation, &answer, &head);
     if (answer.err)
-        return answer.err == -EIO ? operation_unexpected(operation) : answer.err;
-    operation->at += head->looked;
-    result->pods.next_cursor = head->more ? head->last : "";
-    return head->more && result->pods.count < limit && operation->at < REDIS_QUERY_LOOK &&
-           operation->bulk->at < PAGE_CALLS_MAX;
+        return operation_checked(operation, answer.err);
+    query->looked += head.looked;
+    query->after = head.last;
+    result->pods.next_cursor = head.more ? head.last : "";
+    return head.more && query->looked < PAGE_LOOK_MAX &&
+                   !page_has_enough_pods(result->pods.count, limit, query->calls)
+               ? BULK_SEND
+               : BULK_NEXT;
 }
 
-static void pods_paged(void *arg, int err, const redisReply *reply)
-{
-    struct operation *operation = arg;
-    struct page_head head = {0};
+static const struct bulk_phase pods_pages = {
+    .name = "read the pods", .send = pods_page_send, .take = pods_page_take};
 
-    if (err == 0)
-        err = pods_take(operation, reply, &head);
-    if (err == 1) {
-        err = pods_next(operation, head.last);
-        if (err == 0)
-            return;
-    }
-    operation_finish(operation, err);
-}
-
-static int pods_next(struct operation *operation, const char *after)
-{
-    const struct command *command = &operation->command;
-    size_t left = page_limit(command->pods.limit) - operation->result->pods.count;
-    bool is_filtered = command->pods.tier || command->pods.state >= 0;
-
-    return pods_page_send(operation, after,
-                          is_filtered ? REDIS_PAGE_BATCH : (size_t)min_u64(left, REDIS_PAGE_BATCH),
-                          operation->arena, pods_paged);
-}
-
-static void pods_counted(void *arg, int err, const redisReply *reply)
-{
-    struct operation *operation = arg;
-    const struct command *command = &operation->command;
-    struct result status = {0};
-
-    if (err == 0)
-        err = status_read(operation, reply, operation->arena, &status);
-    if (err == 0) {
-        operation->result->pods.total = pods_total(&status, command->pods.tier, command->pods.state);
-        operation->result->pods.pods = arena_alloc(
-            operation->arena, page_limit(command->pods.limit) * sizeof(*operation->result->pods.pods));
-        err = operation->result->pods.pods ? 0 : -ENOMEM;
-    }
-    if (err == 0)
-        err = pods_next(operation, command->pods.cursor ? command->pods.cursor : "");
-    if (err)
-        operation_finish(operation, err);
-}
+static const struct bulk_phase *const pods_phases[] = {&pods_count, &pods_pages, NULL};
 
 int operation_pods(struct operation *operation)
 {
-    struct args args;
-    int rc = bulk_new(operation);
+    const char *cursor = operation->command.pods.cursor;
+    int err = bulk_new(operation, sizeof(struct pods_query), NULL);
 
-    if (rc == 0)
-        rc = status_encode(operation, &args);
-    return rc ? rc : args_call(&args, operation, "status", pods_counted);
-}
-
-/* CALL */
-
-int call_encode(struct operation *operation, struct args *args)
-{
-    args_begin(args, operation, operation->arena, 2);
-    args_add_text(args, "");
-    args_add_text(args, operation->command.call.call_sid);
-    return 0;
-}
-
-static void call_read(struct answer *answer, struct call_info *call)
-{
-    call->call_sid = answer_text(answer);
-    answer_call(answer, call);
-}
-
-int call_decode(struct operation *operation, const redisReply *reply)
-{
-    struct result *result = operation->result;
-    struct call_info call;
-    struct answer answer;
-
-    answer_init(&answer, reply, operation->arena);
-    (void)answer_u64(&answer);
-    (void)answer_u64(&answer);
-    call_read(&answer, &call);
-    if (answer.err)
-        return answer.err == -EIO ? operation_unexpected(operation) : answer.err;
-    /* Without an end it has no claim on its pod. One whose lease has run out has it until a sweep ends it. */
-    if (call.pod[0] && call.expires_at_ms > 0) {
-        result->call.call = call;
-        return 0;
-    }
-    result->outcome = OUTCOME_NOT_FOUND;
-    return refusals_find(&operation->store->refusals, operation->command.call.call_sid, operation->arena,
-                         &result->call.refusal);
-}
-
-/* CALLS: in the order in which leases end; the cursor is that end, and how many with just that end were seen
- */
-
-struct calls_cursor {
-    uint64_t end_ms;
-    uint64_t skip;
-};
-
-static int calls_next(struct operation *operation);
-
-static int calls_cursor_parse(const char *text, struct calls_cursor *ret_cursor)
-{
-    char *end = NULL;
-
-    *ret_cursor = (struct calls_cursor){0};
-    if (!text || !text[0])
-        return 0;
-    if (strlen(text) > 40 || text[0] < '0' || text[0] > '9')
-        return -EINVAL;
-    ret_cursor->end_ms = strtoull(text, &end, 10);
-    if (*end != ':' || end[1] < '0' || end[1] > '9')
-        return -EINVAL;
-    ret_cursor->skip = strtoull(end + 1, &end, 10);
-    return *end ? -EINVAL : 0;
-}
-
-static int calls_take(struct operation *operation, const redisReply *reply)
-{
-    struct result *result = operation->result;
-    struct calls_cursor *cursor = operation->bulk->plan;
-    size_t wanted =
-        (size_t)min_u64(page_limit(operation->command.calls.limit) - result->calls.count, REDIS_PAGE_BATCH);
-    struct answer answer;
-    size_t taken = 0;
-
-    answer_init(&answer, reply, operation->arena);
-    result->calls.total = answer_u64(&answer);
-    (void)answer_u64(&answer);
-    for (; answer_left(&answer) > 0 && taken < wanted; taken++) {
-        struct call_info *call = &result->calls.calls[result->calls.count];
-
-        call_read(&answer, call);
-        if (answer.err)
-            break;
-        cursor->skip = call->expires_at_ms == cursor->end_ms ? cursor->skip + 1 : 1;
-        cursor->end_ms = call->expires_at_ms;
-        /* Without a record it was deleted by hand. */
-        if (call->pod[0])
-            result->calls.count++;
-    }
-    operation->bulk->more = answer_left(&answer) > 0;
-    return answer.err == -EIO ? operation_unexpected(operation) : answer.err;
-}
-
-static int calls_end(struct operation *operation)
-{
-    const struct calls_cursor *cursor = operation->bulk->plan;
-    char text[48];
-
-    operation->result->calls.next_cursor = "";
-    if (operation->bulk->more) {
-        snprintf(text, sizeof(text), "%llu:%llu", (unsigned long long)cursor->end_ms,
-                 (unsigned long long)cursor->skip);
-        operation->result->calls.next_cursor = arena_strdup(operation->arena, text);
-    }
-    return operation->result->calls.next_cursor ? 0 : -ENOMEM;
-}
-
-static void calls_paged(void *arg, int err, const redisReply *reply)
-{
-    struct operation *operation = arg;
-
-    if (err == 0)
-        err = calls_take(operation, reply);
-    if (err == 0 && operation->bulk->more &&
-        operation->result->calls.count < page_limit(operation->command.calls.limit)) {
-        err = calls_next(operation);
-        if (err == 0)
-            return;
-    }
-    if (err == 0)
-        err = calls_end(operation);
-    operation_finish(operation, err);
-}
-
-static int calls_next(struct operation *operation)
-{
-    const struct calls_cursor *cursor = operation->bulk->plan;
-    size_t left = page_limit(operation->command.calls.limit) - operation->result->calls.count;
-    struct args args;
-
-    arena_reset(&operation->bulk->scratch);
-    args_begin(&args, operation, &operation->bulk->scratch, 3);
-    args_add_u64(&args, cursor->end_ms);
-    args_add_u64(&args, cursor->skip);
-    args_add_u64(&args, min_u64(left, REDIS_PAGE_BATCH) + 1); /* one more says whether there is more */
-    return args_call(&args, operation, "calls", calls_paged);
-}
-
-int operation_calls(struct operation *operation)
-{
-    size_t limit = page_limit(operation->command.calls.limit);
-    struct calls_cursor *cursor;
-    int rc = bulk_new(operation);
-
-    if (rc)
-        return rc;
-    cursor = arena_alloc(&operation->bulk->keep, sizeof(*cursor));
-    operation->result->calls.calls =
-        arena_alloc(operation->arena, limit * sizeof(*operation->result->calls.calls));
-    if (!cursor || !operation->result->calls.calls)
-        return -ENOMEM;
-    if (calls_cursor_parse(operation->command.calls.cursor, cursor)) {
-        rc = operation_invalid(operation, OUTCOME_INVALID, "cursor is not one that was given out here");
-        return rc ? rc : 1;
-    }
-    operation->bulk->plan = cursor;
-    return calls_next(operation);
+    if (err < 0)
+        return err;
+    ((struct pods_query *)operation->bulk->state)->after = cursor ? cursor : "";
+    return bulk_start(operation, pods_phases);
 }

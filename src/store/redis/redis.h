@@ -1,8 +1,9 @@
 /*
- * redis.h - the store that any number of routers share: each operation is one script and one round trip.
+ * redis.h - the store that any number of routers share: each operation is one script and one round
+ * trip.
  *
- * The rules are those of core, written a second time as scripts (scripts/redis/); the conformance suite keeps
- * the two equal. Time is the server's. Bulk work goes in bounded batches.
+ * The rules are those of core, written a second time as scripts (scripts/redis/); the conformance
+ * suite keeps the two equal. Time is the server's. Bulk work goes in bounded batches.
  */
 #ifndef STORE_REDIS_REDIS_H
 #define STORE_REDIS_REDIS_H
@@ -23,18 +24,17 @@ struct redis_settings {
 };
 
 /*
- * Does not wait for Redis: until it is there, commands are refused with -ENOTCONN and the store is not ready.
- * Fails with -ENOMEM or -EINVAL (tier_config does not parse).
+ * Does not wait for Redis: until it is there, commands are refused with -ENOTCONN and the store is
+ * not ready. Fails with -ENOMEM or -EINVAL (tier_config does not parse).
  */
 int redis_open(uv_loop_t *loop, const struct redis_settings *settings, struct store **ret_store) MUST_CHECK;
 
 /*
- * What only the leader does (SYNC, SWEEP, REBALANCE, and pods that others than themselves speak of) asks
- * `may_lead` before each of its steps, and is given up with -ECANCELED if that says no: a process that slept
- * must not go on where it was. Should it sleep right after it was asked, the scripts themselves compare
- * *ret_fence, the leader's number (leader.h, fence.h), with the one that is stored; 0: there is none to
- * compare.
- * `may_lead` NULL: it always may.
+ * What only the leader does (SYNC, SWEEP, REBALANCE, and pods that others than themselves speak of)
+ * asks `may_lead` before each of its steps, and is given up with -ECANCELED if that says no: a
+ * process that slept must not go on where it was. Should it sleep right after it was asked, the
+ * scripts themselves compare *ret_fence, the leader's number (leader_lock.h, fence.h), with the one
+ * that is stored; 0: there is none to compare. `may_lead` NULL: it always may.
  */
 typedef bool (*redis_guard_fn)(void *arg, uint64_t *ret_fence);
 void redis_store_set_guard(struct store *store, redis_guard_fn may_lead, void *arg);

@@ -6,14 +6,47 @@
 #include <stdlib.h>
 
 #include "base/log.h"
+#include "store/redis/address.h"
+#include "store/redis/cluster.h"
 #include "store/redis/link_internal.h"
 #include "store/redis/reply.h"
 #include "store/redis/resp.h"
+#include "store/store.h"
 
 enum {
     REQUEST_LOG_EVERY_MS = 1000,
     REQUEST_GRACE_MS = 2, /* after a stall of the process: answers may be there, unread */
 };
+
+void requests_init(struct redis_link *link)
+{
+    list_init(&link->requests.by_age);
+    list_init(&link->requests.parked);
+    list_init(&link->requests.finished);
+    uv_timer_init(link->loop, &link->requests.overdue);
+    link_add_handle(link, (uv_handle_t *)&link->requests.overdue);
+}
+
+int requests_admit(struct redis_link *link, size_t bytes)
+{
+    if (link->requests.count >= REDIS_WAITING_MAX || bytes > LINK_BYTES_MAX - link->requests.bytes)
+        return -EBUSY;
+    link->requests.count++;
+    link->requests.bytes += bytes;
+    return 0;
+}
+
+void requests_discharge(struct redis_link *link, size_t bytes)
+{
+    assert(link->requests.count > 0 && link->requests.bytes >= bytes);
+    link->requests.count--;
+    link->requests.bytes -= bytes;
+}
+
+void requests_forget_scripts(struct redis_link *link)
+{
+    link->requests.load_count = 0;
+}
 
 static void request_free(struct request *request)
 {
@@ -21,11 +54,8 @@ static void request_free(struct request *request)
 
     list_remove(&request->by_age);
     list_remove(&request->wire.link);
-    if (!request->is_internal) {
-        assert(link->waiting > 0 && link->waiting_bytes >= request->len);
-        link->waiting--;
-        link->waiting_bytes -= request->len;
-    }
+    if (!request->is_internal)
+        requests_discharge(link, request->len);
     free(request);
 }
 
@@ -45,7 +75,7 @@ void request_finish(struct request *request, int err)
 
     list_remove(&request->by_age);
     list_remove(&request->wire.link);
-    list_append(&link->finished, &request->wire.link);
+    list_append(&link->requests.finished, &request->wire.link);
     request->place = REQUEST_FINISHED;
     request->err = err;
     link_wake(link);
@@ -53,37 +83,33 @@ void request_finish(struct request *request, int err)
 
 void requests_deliver(struct redis_link *link)
 {
-    while (!list_is_empty(&link->finished)) {
-        struct request *request = LIST_ENTRY(link->finished.next, struct request, wire.link);
+    while (!list_is_empty(&link->requests.finished)) {
+        struct request *request = LIST_ENTRY(link->requests.finished.next, struct request, wire.link);
 
         request_answer(request, request->err, NULL);
     }
 }
 
-static void request_log_error(struct redis_link *link, const char *text)
+static void request_log_error(struct redis_link *link, int err, const char *text)
 {
-    uint64_t now_ms = uv_now(link->loop);
+    size_t count;
 
-    if (link->error_logged_ms && now_ms - link->error_logged_ms < REQUEST_LOG_EVERY_MS) {
-        link->errors_unlogged++;
-        return;
-    }
-    log_error("redis reports an error", log_str("text", text),
-              log_num("not_logged", (int64_t)link->errors_unlogged));
-    link->error_logged_ms = now_ms;
-    link->errors_unlogged = 0;
+    if (log_repeat_is_due(&link->requests.errors, 1, uv_now(link->loop), REQUEST_LOG_EVERY_MS, &count))
+        log_error("redis reports an error", log_str("text", text),
+                  log_str("meaning", err == -EIO ? NULL : store_error_text(err)),
+                  log_num("not_logged", (int64_t)count - 1));
 }
 
 static struct script_load *load_of(struct redis_link *link, const struct redis_script *script)
 {
-    for (size_t i = 0; i < link->load_count; i++) {
-        if (link->loads[i].script == script)
-            return &link->loads[i];
+    for (size_t i = 0; i < link->requests.load_count; i++) {
+        if (link->requests.loads[i].script == script)
+            return &link->requests.loads[i];
     }
-    if (link->load_count == LINK_LOADS_MAX)
+    if (link->requests.load_count == LINK_LOADS_MAX)
         return NULL;
-    link->loads[link->load_count] = (struct script_load){.script = script};
-    return &link->loads[link->load_count++];
+    link->requests.loads[link->requests.load_count] = (struct script_load){.script = script};
+    return &link->requests.loads[link->requests.load_count++];
 }
 
 static void request_loaded(void *arg, int err, const redisReply *reply UNUSED)
@@ -95,32 +121,33 @@ static void request_loaded(void *arg, int err, const redisReply *reply UNUSED)
 }
 
 /*
- * Loads the script and calls it again right behind: the connection keeps the order, so that there is no need
- * to wait. A NOSCRIPT that comes before the answer to the load was caused before it: no second load.
+ * Loads the script and calls it again right behind: the connection keeps the order, so that there
+ * is no need to wait. A NOSCRIPT that comes before the answer to the load was caused before it: no
+ * second load.
  */
 static int request_load_script(struct redis_link *link, const struct redis_script *script)
 {
     const struct slice args[] = {SLICE("SCRIPT"), SLICE("LOAD"), {script->text, script->text_len}};
     struct script_load *load = load_of(link, script);
-    int rc;
+    int err;
 
     if (!load)
         return -EBUSY;
     if (load->is_under_way)
         return 0;
-    rc = request_internal(link, args, ARRAY_LEN(args), request_loaded, load);
-    if (rc == 0)
+    err = request_internal(link, args, ARRAY_LEN(args), request_loaded, load);
+    if (err == 0)
         load->is_under_way = true;
-    return rc;
+    return err;
 }
 
 /*
- * By the clock of the server that it is sent to, which is another one after MOVED. The argument is the last
- * of the command: its digits, and two bytes that end it.
+ * By the clock of the server that it is sent to, which is another one after MOVED. The argument is
+ * the last of the command: its digits, and two bytes that end it.
  */
 static void request_set_deadline(struct request *request)
 {
-    int64_t deadline_ms = (int64_t)request->deadline_ms + request->link->clock_ms;
+    int64_t deadline_ms = (int64_t)request->deadline_ms + request->link->session.clock_ms;
     uint64_t left = deadline_ms > 0 ? (uint64_t)deadline_ms : 0;
     char *end = request->command + request->len - 2;
 
@@ -133,36 +160,37 @@ static void request_set_deadline(struct request *request)
 static int request_place_on_wire(struct request *request)
 {
     struct redis_link *link = request->link;
-    int rc;
+    int err;
 
     request_set_deadline(request);
-    rc = link->wire ? wire_send(link->wire, request->command, request->len, &request->wire) : -ENOTCONN;
+    err = link->session.wire ? wire_send(link->session.wire, request->command, request->len, &request->wire)
+                             : -ENOTCONN;
 
-    if (rc == 0)
+    if (err == 0)
         request->place = REQUEST_ON_WIRE;
-    return rc;
+    return err;
 }
 
 /* True: it is under way again. */
 static bool request_recall(struct request *request)
 {
     struct redis_link *link = request->link;
-    int rc;
+    int err;
 
     if (!request->script || request->is_recalled)
         return false;
     request->is_recalled = true;
-    rc = request_load_script(link, request->script);
-    if (rc == 0)
-        rc = request_place_on_wire(request);
-    if (rc)
-        request_finish(request, rc == -ENOTCONN ? -ENOTCONN : -EIO);
+    err = request_load_script(link, request->script);
+    if (err == 0)
+        err = request_place_on_wire(request);
+    if (err < 0)
+        request_finish(request, err == -ENOTCONN ? -ENOTCONN : -EIO);
     return true;
 }
 
 /*
- * True: it is under way again. Nothing was changed, and we still wait for the answer: the server's clock has
- * jumped.
+ * True: it is under way again. Nothing was changed, and we still wait for the answer: the server's
+ * clock has jumped.
  */
 static bool request_redate(struct request *request, const char *text)
 {
@@ -184,15 +212,15 @@ static bool request_follow(struct request *request, const char *text)
     struct redis_link *link = request->link;
     struct redis_address node;
 
-    if (!reply_moved_to(text, link->target.host, &node))
+    if (!reply_moved_to(text, link->targets.current.host, &node))
         return false;
     session_move(link, &node);
-    if (request->is_internal || request->is_moved || link->state != LINK_LEAVING)
+    if (request->is_internal || request->is_moved || link->session.state != LINK_LEAVING)
         return false;
     request->is_moved = true;
     request->is_recalled = false;
     request->place = REQUEST_PARKED;
-    list_append(&link->parked, &request->wire.link);
+    list_append(&link->requests.parked, &request->wire.link);
     return true;
 }
 
@@ -200,9 +228,9 @@ int request_report(struct redis_link *link, const char *text)
 {
     int err = reply_errno(text);
 
-    /* STALE is nobody's fault: it is asked again with the tiers as they are now. */
+    /* STALE is no fault: the caller asks again with the new tiers. */
     if (err != -ESTALE)
-        request_log_error(link, text);
+        request_log_error(link, err, text);
     if (err == -EROFS)
         session_demoted(link, text);
     if (reply_has_code(text, "CLUSTERDOWN"))
@@ -217,7 +245,7 @@ static int request_error(struct request *request, const char *text)
     if (reply_has_code(text, "NOSCRIPT") && request->script) {
         const struct script_load *load = load_of(link, request->script);
 
-        /* It was loaded in vain, and why was logged then. */
+        /* It could not be loaded; the reason was logged then. */
         if (load && load->err)
             return load->err;
     }
@@ -227,18 +255,20 @@ static int request_error(struct request *request, const char *text)
 static void request_replied(struct wire_request *wire_request, int err, const redisReply *reply)
 {
     struct request *request = CONTAINER_OF(wire_request, struct request, wire);
-    struct redis_link *link = request->link;
+    struct redis_link *link;
 
-    if (err) {
-        /* What the link itself wanted to know died with the connection. */
+    MAGIC_CHECK(request, REQUEST_MAGIC);
+    link = request->link;
+    if (err < 0) {
+        /* A request of the link itself ends with the connection. */
         if (request->is_internal)
             request_free(request);
         else
             request_finish(request, request->err ? request->err : err);
         return;
     }
-    link->heard_ms = uv_now(link->loop);
-    if (link->state == LINK_LEAVING)
+    session_heard(link);
+    if (link->session.state == LINK_LEAVING)
         link_wake(link);
     if (reply->type != REDIS_REPLY_ERROR) {
         request_answer(request, 0, reply);
@@ -258,13 +288,15 @@ static struct request *request_alloc(struct redis_link *link, size_t len, redis_
     if (!request)
         return NULL;
     *request = (struct request){
+        .magic = REQUEST_MAGIC,
         .wire.done = request_replied,
         .link = link,
         .done = done,
         .arg = arg,
-        .deadline_ms = uv_now(link->loop) + link->settings.timeout_ms,
+        .overdue_ms = uv_now(link->loop) + link->settings.timeout_ms,
         .len = len,
     };
+    request->deadline_ms = request->overdue_ms;
     list_init(&request->wire.link);
     request->command[len] = '\0';
     list_init(&request->by_age);
@@ -275,33 +307,37 @@ int request_new(struct redis_link *link, size_t len, redis_reply_fn done, void *
                 struct request **ret_request)
 {
     struct request *request;
+    int err;
 
-    if (link->state != LINK_UP)
+    if (link->session.state != LINK_UP)
         return -ENOTCONN;
-    if (link->waiting >= REDIS_WAITING_MAX || len > LINK_BYTES_MAX - link->waiting_bytes)
-        return -EBUSY;
+    err = requests_admit(link, len);
+    if (err < 0)
+        return err;
     request = request_alloc(link, len, done, arg);
-    if (!request)
+    if (!request) {
+        requests_discharge(link, len);
         return -ENOMEM;
-    link->waiting++;
-    link->waiting_bytes += len;
+    }
     *ret_request = request;
     return 0;
 }
 
+static void requests_overdue(uv_timer_t *timer);
+
 int request_send(struct request *request)
 {
     struct redis_link *link = request->link;
-    int rc = request_place_on_wire(request);
+    int err = request_place_on_wire(request);
 
-    if (rc) {
+    if (err < 0) {
         request_free(request);
-        return rc;
+        return err;
     }
-    request->number = ++link->numbered;
-    list_append(&link->by_age, &request->by_age);
-    if (!uv_is_active((uv_handle_t *)&link->overdue))
-        uv_timer_start(&link->overdue, requests_overdue, link->settings.timeout_ms, 0);
+    request->number = ++link->requests.numbered;
+    list_append(&link->requests.by_age, &request->by_age);
+    if (!uv_is_active((uv_handle_t *)&link->requests.overdue))
+        uv_timer_start(&link->requests.overdue, requests_overdue, link->settings.timeout_ms, 0);
     return 0;
 }
 
@@ -319,7 +355,7 @@ int request_internal(struct redis_link *link, const struct slice *args, size_t c
 
 void requests_resend_parked(struct redis_link *link)
 {
-    LIST_FOR_EACH (at, &link->parked) {
+    LIST_FOR_EACH (at, &link->requests.parked) {
         struct request *request = LIST_ENTRY(at, struct request, wire.link);
 
         list_remove(at);
@@ -330,7 +366,7 @@ void requests_resend_parked(struct redis_link *link)
 
 void requests_fail_parked(struct redis_link *link)
 {
-    LIST_FOR_EACH (at, &link->parked) {
+    LIST_FOR_EACH (at, &link->requests.parked) {
         request_finish(LIST_ENTRY(at, struct request, wire.link), -ENOTCONN);
     }
 }
@@ -341,10 +377,10 @@ static bool requests_expire(struct redis_link *link)
     uint64_t now_ms = uv_now(link->loop);
     bool is_on_wire = false;
 
-    LIST_FOR_EACH (at, &link->by_age) {
+    LIST_FOR_EACH (at, &link->requests.by_age) {
         struct request *request = LIST_ENTRY(at, struct request, by_age);
 
-        if (request->deadline_ms > now_ms)
+        if (request->overdue_ms > now_ms)
             break;
         if (request->place == REQUEST_PARKED) {
             request_finish(request, -ETIMEDOUT);
@@ -356,33 +392,44 @@ static bool requests_expire(struct redis_link *link)
     return is_on_wire;
 }
 
-void requests_overdue(uv_timer_t *timer)
+static void requests_overdue(uv_timer_t *timer)
 {
     struct redis_link *link = timer->data;
-    const struct request *oldest = LIST_ENTRY(link->by_age.next, struct request, by_age);
+    const struct request *oldest;
     char where[ADDRESS_TEXT_MAX];
     char reason[LINK_DETAIL_MAX];
 
-    if (list_is_empty(&link->by_age) || link->state == LINK_CLOSING)
+    MAGIC_CHECK(link, LINK_MAGIC);
+    oldest = LIST_ENTRY(link->requests.by_age.next, struct request, by_age);
+    if (list_is_empty(&link->requests.by_age) || link->session.state == LINK_CLOSING)
         return;
-    if (oldest->deadline_ms > uv_now(link->loop)) {
-        link->is_late = false;
-        uv_timer_start(timer, requests_overdue, oldest->deadline_ms - uv_now(link->loop), 0);
+    if (oldest->overdue_ms > uv_now(link->loop)) {
+        link->requests.is_late = false;
+        uv_timer_start(timer, requests_overdue, oldest->overdue_ms - uv_now(link->loop), 0);
         return;
     }
-    /* Timers run before sockets are read: if it was this process that was held up, look there first. */
-    if (!link->is_late) {
-        link->is_late = true;
+    /*
+     * Timers run before sockets are read: if it was this process that was held up, look there
+     * first.
+     */
+    if (!link->requests.is_late) {
+        link->requests.is_late = true;
         uv_timer_start(timer, requests_overdue, REQUEST_GRACE_MS, 0);
         return;
     }
-    link->is_late = false;
+    link->requests.is_late = false;
     if (requests_expire(link)) {
         snprintf(reason, sizeof(reason), "%s: no answer within %llu ms",
-                 address_text(&link->target, where, sizeof(where)),
+                 address_text(&link->targets.current, where, sizeof(where)),
                  (unsigned long long)link->settings.timeout_ms);
         session_fail(link, reason);
     }
-    if (!list_is_empty(&link->by_age) && !uv_is_active((uv_handle_t *)timer))
+    if (!list_is_empty(&link->requests.by_age) && !uv_is_active((uv_handle_t *)timer))
         uv_timer_start(timer, requests_overdue, REQUEST_GRACE_MS, 0);
+}
+
+void requests_close(struct redis_link *link)
+{
+    uv_timer_stop(&link->requests.overdue);
+    requests_fail_parked(link);
 }

@@ -20,3 +20,14 @@ const struct redis_script *redis_script(const char *name)
     assert(script);
     return script;
 }
+
+bool redis_script_takes(const struct redis_script *script, size_t count)
+{
+    size_t most = script->args.least + script->args.optional;
+
+    if (count < script->args.least)
+        return false;
+    if (script->args.has_list || count <= most)
+        return true;
+    return script->args.each > 0 && (count - most) % script->args.each == 0;
+}

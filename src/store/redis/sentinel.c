@@ -7,16 +7,19 @@
 #include <stdio.h>
 #include <stdlib.h>
 
+#include "store/redis/address.h"
 #include "store/redis/reply.h"
 #include "store/redis/resp.h"
 #include "store/redis/wire.h"
 
 enum {
+    SENTINELS_MAGIC = 0x736e746c,
     SENTINEL_TIMEOUT_MAX_MS = 1000, /* for one of them: there are others */
     SENTINEL_COMMAND_MAX = 512,
 };
 
 struct sentinels {
+    unsigned magic;
     uv_loop_t *loop;
     struct sentinel_hooks hooks;
     struct redis_address all[REDIS_SENTINELS_MAX]; /* the one to ask first stands first */
@@ -26,6 +29,7 @@ struct sentinels {
     char *auth; /* the whole command, or NULL: they ask for no password */
     size_t auth_len;
     char *password;
+    struct tls_client_context *tls; /* NULL: clear text */
     uint64_t timeout_ms;
     uv_timer_t timer;
     struct wire *wire; /* to `wire_address`, or NULL */
@@ -76,7 +80,10 @@ static void sentinels_timed_out(uv_timer_t *timer)
 {
     struct sentinels *sentinels = timer->data;
 
-    /* The resolver has its own patience, and there is no use in asking it twice at the same time. */
+    MAGIC_CHECK(sentinels, SENTINELS_MAGIC);
+    /*
+     * The resolver has its own patience, and there is no use in asking it twice at the same time.
+     */
     if (sentinels->wire && wire_is_resolving(sentinels->wire)) {
         uv_timer_start(timer, sentinels_timed_out, sentinels->timeout_ms, 0);
         return;
@@ -85,7 +92,7 @@ static void sentinels_timed_out(uv_timer_t *timer)
                    (unsigned)sentinels->all[0].port);
 }
 
-/* What a sentinel refused. Some repeat what they were told: the password is not shown. */
+/* Some sentinels repeat the command in their error: the password is not shown. */
 static void sentinels_refused(struct sentinels *sentinels, const char *text)
 {
     const struct redis_address *asked = &sentinels->all[0];
@@ -100,6 +107,7 @@ static void sentinels_authenticated(struct wire_request *request, int err, const
 {
     struct sentinels *sentinels = CONTAINER_OF(request, struct sentinels, auth_request);
 
+    MAGIC_CHECK(sentinels, SENTINELS_MAGIC);
     /* The question was sent right behind it, and is dropped with the wire. */
     if (err == 0 && reply->type == REDIS_REPLY_ERROR)
         sentinels_refused(sentinels, reply->str);
@@ -108,13 +116,15 @@ static void sentinels_authenticated(struct wire_request *request, int err, const
 static void sentinels_answered(struct wire_request *request, int err, const redisReply *reply)
 {
     struct sentinels *sentinels = CONTAINER_OF(request, struct sentinels, request);
-    const struct redis_address *asked = &sentinels->all[0];
+    const struct redis_address *asked;
     struct redis_address master = {0};
     const redisReply *host;
     const redisReply *port;
 
+    MAGIC_CHECK(sentinels, SENTINELS_MAGIC);
+    asked = &sentinels->all[0];
     /* A lost wire speaks for itself, one that was dropped had been given up before. */
-    if (err)
+    if (err < 0)
         return;
     if (reply->type == REDIS_REPLY_ERROR) {
         sentinels_refused(sentinels, reply->str);
@@ -144,6 +154,7 @@ static void sentinels_wire_opened(void *arg)
 {
     struct sentinels *sentinels = arg;
 
+    MAGIC_CHECK(sentinels, SENTINELS_MAGIC);
     sentinels->is_open = true;
     sentinels->auth_request.done = sentinels_authenticated;
     if (sentinels->auth &&
@@ -159,6 +170,7 @@ static void sentinels_wire_lost(void *arg, const char *reason)
 {
     struct sentinels *sentinels = arg;
 
+    MAGIC_CHECK(sentinels, SENTINELS_MAGIC);
     sentinels->wire = NULL;
     sentinels->is_open = false;
     if (sentinels->is_asking)
@@ -169,6 +181,7 @@ static void sentinels_wire_dirty(void *arg)
 {
     struct sentinels *sentinels = arg;
 
+    MAGIC_CHECK(sentinels, SENTINELS_MAGIC);
     sentinels->hooks.dirty(sentinels->hooks.arg);
 }
 
@@ -182,8 +195,10 @@ static void sentinels_free(struct sentinels *sentinels)
 static void sentinels_unref(void *arg)
 {
     struct sentinels *sentinels = arg;
-    struct sentinel_hooks hooks = sentinels->hooks;
+    struct sentinel_hooks hooks;
 
+    MAGIC_CHECK(sentinels, SENTINELS_MAGIC);
+    hooks = sentinels->hooks;
     assert(sentinels->alive > 0);
     if (--sentinels->alive > 0)
         return;
@@ -196,7 +211,8 @@ static void sentinels_connect(struct sentinels *sentinels)
     const struct wire_hooks hooks = {sentinels_wire_opened, sentinels_wire_lost, sentinels_wire_dirty,
                                      sentinels_unref, sentinels};
 
-    if (wire_open(sentinels->loop, &sentinels->all[0], sentinels->questions, &hooks, &sentinels->wire)) {
+    if (wire_open(sentinels->loop, &sentinels->all[0], sentinels->questions, sentinels->tls, &hooks,
+                  &sentinels->wire)) {
         sentinels_pass(sentinels, "no memory");
         return;
     }
@@ -221,7 +237,10 @@ static void sentinels_ask_next(struct sentinels *sentinels)
 /* From the timer, so that no answer comes inside the question. */
 static void sentinels_begin(uv_timer_t *timer)
 {
-    sentinels_ask_next(timer->data);
+    struct sentinels *sentinels = timer->data;
+
+    MAGIC_CHECK(sentinels, SENTINELS_MAGIC);
+    sentinels_ask_next(sentinels);
 }
 
 void sentinels_ask(struct sentinels *sentinels)
@@ -282,9 +301,11 @@ int sentinels_new(uv_loop_t *loop, const struct redis_link_settings *settings,
     if (!sentinels)
         return -ENOMEM;
     assert(settings->sentinel_count > 0 && settings->sentinel_count <= REDIS_SENTINELS_MAX);
+    sentinels->magic = SENTINELS_MAGIC;
     sentinels->loop = loop;
     sentinels->hooks = *hooks;
     sentinels->count = settings->sentinel_count;
+    sentinels->tls = settings->is_tls && !settings->sentinels_are_clear ? settings->tls : NULL;
     memcpy(sentinels->all, settings->sentinels, sentinels->count * sizeof(sentinels->all[0]));
     sentinels->timeout_ms = min_u64(settings->timeout_ms, SENTINEL_TIMEOUT_MAX_MS);
     sentinels->command_len = resp_size(args, ARRAY_LEN(args));

@@ -1,9 +1,9 @@
 /*
  * sentinel.h - asks the sentinels where the master is.
  *
- * One after the other, until one knows; the one that answered is asked first the next time, on the same
- * connection if that still stands. One that refuses the password is passed over like one that is away.
- * Functions in this file do not log.
+ * One after the other, until one knows; the one that answered is asked first the next time, on the
+ * same connection if that still stands. One that refuses the password is passed over like one that
+ * is away. Functions in this file do not log.
  */
 #ifndef STORE_REDIS_SENTINEL_H
 #define STORE_REDIS_SENTINEL_H
@@ -20,7 +20,7 @@ struct sentinel_hooks {
     void *arg;
 };
 
-/* Copies what it needs of the settings. 0, -ENOMEM. */
+/* Copies the settings that it needs. 0, -ENOMEM. */
 int sentinels_new(uv_loop_t *loop, const struct redis_link_settings *settings,
                   const struct sentinel_hooks *hooks, struct sentinels **ret_sentinels) MUST_CHECK;
 

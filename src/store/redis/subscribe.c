@@ -4,7 +4,7 @@
 #include "store/redis/link_internal.h"
 
 #include "base/log.h"
-#include "store/redis/reply.h"
+#include "store/redis/address.h"
 
 /* Puts the server in front, and keeps the others for when it dies. */
 static void settings_begin_with(struct redis_link_settings *settings, const struct redis_address *server)
@@ -25,7 +25,7 @@ int redis_link_subscribe(const struct redis_link *link, const char *channel, red
                          void *arg, struct redis_link **ret_link)
 {
     struct redis_link_settings settings = link->settings;
-    int rc;
+    int err;
 
     assert(channel && on_message);
     settings.on_change = NULL;
@@ -33,21 +33,21 @@ int redis_link_subscribe(const struct redis_link *link, const char *channel, red
     settings.channel = channel;
     settings.on_message = on_message;
     settings.on_message_arg = arg;
-    /* In a cluster every node hears what is published on any, so that it may be the one that is at hand. */
-    settings_begin_with(&settings, &link->target);
-    rc = redis_link_new(link->loop, &settings, ret_link);
-    if (rc)
-        return rc;
-    memcpy((*ret_link)->nodes, link->nodes, sizeof(link->nodes));
-    (*ret_link)->node_count = link->node_count;
-    (*ret_link)->is_cluster = link->is_cluster;
+    /*
+     * In a cluster a message that is published on one node reaches all of them: any node will do.
+     */
+    settings_begin_with(&settings, &link->targets.current);
+    err = redis_link_new(link->loop, &settings, ret_link);
+    if (err < 0)
+        return err;
+    targets_copy(*ret_link, link);
     return 0;
 }
 
 void subscription_start(struct redis_link *link)
 {
-    link->is_subscribed = false;
-    if (wire_subscribe(link->wire, link->settings.channel))
+    link->subscription.is_confirmed = false;
+    if (wire_subscribe(link->session.wire, link->settings.channel))
         log_debug("no memory to subscribe"); /* the next tick tries again */
 }
 
@@ -55,25 +55,26 @@ void subscription_heard(void *arg, struct slice message)
 {
     struct redis_link *link = arg;
 
-    link->heard_ms = uv_now(link->loop);
-    if (link->state != LINK_UP || (!message.data && link->is_subscribed))
+    MAGIC_CHECK(link, LINK_MAGIC);
+    session_heard(link);
+    if (link->session.state != LINK_UP || (!message.data && link->subscription.is_confirmed))
         return;
-    link->is_subscribed = true;
+    link->subscription.is_confirmed = true;
     link->settings.on_message(link->settings.on_message_arg, message);
 }
 
 /*
- * A subscriber may send next to nothing. To subscribe once more changes nothing and is answered: it does what
- * PING does elsewhere.
+ * A subscriber may send next to nothing. To subscribe once more changes nothing and is answered: it
+ * does what PING does elsewhere.
  */
 void subscription_tick(struct redis_link *link)
 {
-    uint64_t silent_ms = uv_now(link->loop) - link->heard_ms;
+    uint64_t silent_ms = uv_now(link->loop) - link->session.heard_ms;
 
     if (silent_ms >= LINK_TICK_MS + max_u64(link->settings.timeout_ms, LINK_TICK_MS)) {
         session_fail(link, "no answer to SUBSCRIBE");
         return;
     }
-    if (silent_ms >= LINK_TICK_MS && wire_subscribe(link->wire, link->settings.channel))
+    if (silent_ms >= LINK_TICK_MS && wire_subscribe(link->session.wire, link->settings.channel))
         log_debug("no memory to subscribe");
 }

@@ -1,269 +1,294 @@
 /*
- * sync.c - the command sync, as a chain of scripts.
+ * sync.c - the command sync, phase by phase.
  *
- * In order: check the types of the pools' lists; import pods and calls that only the first
- * implementation knows, if that may have led until now; send the observations; remove the pods of
- * this source that were not among them and are not kept; remove calls without a record; put every
- * pod where it belongs, which repairs edits by hand. The functions stand in the opposite order.
+ * It reads the tiers; checks the types of the pools' lists; imports pods and calls that only the
+ * first implementation knows, if that may have led until now; sends the observations; finds and
+ * removes the pods of this source that were not observed and are not kept; removes calls without a
+ * record; lists all pods, and puts each where it belongs, which repairs edits by hand.
  */
 #include <stdlib.h>
 
 #include "base/map.h"
 #include "store/redis/answer.h"
-#include "store/redis/redis_internal.h"
+#include "store/redis/bulk.h"
 
-/* The names that were observed, to be looked up while all pods go by. */
-struct sync_plan {
-    struct map seen;
+struct sync {
+    size_t observed;  /* observations before it have been sent and answered */
+    struct map names; /* of all observations, to be looked up while all pods go by */
     struct map_node *nodes;
 };
 
-static void sync_plan_release(void *arg)
+static void sync_release(void *state)
 {
-    struct sync_plan *plan = arg;
+    struct sync *sync = state;
 
-    map_release(&plan->seen);
-    free(plan->nodes);
+    map_release(&sync->names);
+    free(sync->nodes);
 }
 
-static int sync_see(struct operation *operation);
-static int sync_remove(struct operation *operation);
+/*
+ * Lists of the wrong type, as a tier configuration that was edited by hand leaves behind, start
+ * anew.
+ */
 
-static int sync_add_name(struct operation *operation, struct slice name, struct slice record UNUSED)
+static int check_send(struct operation *operation)
 {
+    struct args args;
+
+    args_begin_fenced(&args, operation, &operation->bulk->scratch, SCRIPT_TIERS_ARGS);
+    args_add_text(&args, SCRIPT_TIERS_CHECK);
+    return bulk_call(&args, operation, SCRIPT_TIERS);
+}
+
+static int check_take(struct operation *operation, const redisReply *reply)
+{
+    return reply->type == REDIS_REPLY_INTEGER ? BULK_NEXT : operation_unexpected(operation);
+}
+
+static const struct bulk_phase check_lists = {
+    .name = "check the lists", .send = check_send, .take = check_take};
+
+/* Pods and calls that another program has left in the store */
+
+static int import_begin(struct operation *operation)
+{
+    if (!operation->command.sync.imports)
+        return BULK_NEXT;
+    return bulk_walk_begin(operation, SCRIPT_IMPORT, pod_source_name(operation->command.sync.source));
+}
+
+static const struct bulk_phase import = {
+    .name = "import", .begin = import_begin, .send = bulk_walk_send, .take = bulk_walk_take};
+
+/* The observations */
+
+/* A pod that is kept has no observation that could be sent. */
+static void skip_kept(const struct command *command, struct sync *sync)
+{
+    while (sync->observed < command->sync.count && command->sync.pods[sync->observed].is_kept)
+        sync->observed++;
+}
+
+static int observe_send(struct operation *operation)
+{
+    const struct command *command = &operation->command;
+    struct sync *sync = operation->bulk->state;
+    size_t left = REDIS_SEEN_BATCH;
+    struct args args;
+
+    skip_kept(command, sync);
+    if (sync->observed >= command->sync.count)
+        return BULK_NEXT;
+    args_begin_fenced(&args, operation, &operation->bulk->scratch,
+                      SCRIPT_SEEN_ARGS + SCRIPT_SEEN_EACH * left);
+    args_add_u64(&args, operation->store->core.heartbeat_ttl_ms);
+    args_add_text(&args, ""); /* no registrations */
+    for (size_t i = sync->observed; i < command->sync.count && left > 0; i++) {
+        if (command->sync.pods[i].is_kept)
+            continue;
+        args_add_seen(&args, &command->sync.pods[i]);
+        left--;
+    }
+    return bulk_call(&args, operation, SCRIPT_SEEN);
+}
+
+static void observe_take_one(struct operation *operation, struct answer *answer)
+{
+    struct result *result = operation->result;
+    struct slice what = answer_slice(answer);
+
+    (void)answer_slice(answer);
+    result->sync.added += slice_equals(what, SCRIPT_SEEN_NEW);
+    result->sync.changed +=
+        slice_equals(what, SCRIPT_SEEN_CHANGED) || slice_equals(what, SCRIPT_SEEN_CHANGED_AND_LEFT);
+    result->sync.removed +=
+        slice_equals(what, SCRIPT_SEEN_LEFT) || slice_equals(what, SCRIPT_SEEN_CHANGED_AND_LEFT);
+    answer_ended(answer, answer_u64(answer), &result->sync.ended);
+}
+
+static int observe_take(struct operation *operation, const redisReply *reply)
+{
+    struct sync *sync = operation->bulk->state;
+    size_t before = sync->observed;
+    struct answer answer;
+
+    answer_init(&answer, reply, operation->arena);
+    while (answer_left(&answer) > 0) {
+        observe_take_one(operation, &answer);
+        if (answer.err)
+            break;
+        skip_kept(&operation->command, sync);
+        sync->observed++;
+    }
+    if (answer.err == -EIO || (answer.err == 0 && sync->observed == before))
+        return operation_unexpected(operation);
+    return answer.err ? answer.err : BULK_SEND;
+}
+
+static const struct bulk_phase observe = {
+    .name = "send the observations", .send = observe_send, .take = observe_take};
+
+/* The pods of this source that were not observed */
+
+static int index_observed(const struct command *command, struct sync *sync)
+{
+    map_init(&sync->names);
+    sync->nodes = calloc(command->sync.count + 1, sizeof(*sync->nodes));
+    if (!sync->nodes)
+        return -ENOMEM;
+    for (size_t i = 0; i < command->sync.count; i++) {
+        const char *name = command->sync.pods[i].name;
+
+        if (map_get(&sync->names, name, strlen(name)))
+            continue;
+        if (map_reserve(&sync->names) < 0)
+            return -ENOMEM;
+        map_put(&sync->names, &sync->nodes[i], name, strlen(name));
+    }
+    return 0;
+}
+
+static int keep_unobserved(struct operation *operation, struct slice name, struct slice text)
+{
+    const struct sync *sync = operation->bulk->state;
+    struct pod_record record;
+
+    /* A record without a source that can be read is deleted by place.lua, in the last phase. */
+    if (pod_record_read(text, &record) < 0)
+        return 0;
+    if (!slice_equals(record.source, pod_source_name(operation->command.sync.source)) ||
+        map_get(&sync->names, name.data, name.len))
+        return 0;
     return bulk_add_name(operation->bulk, name);
 }
 
-static int sync_place(struct operation *operation)
+static int find_begin(struct operation *operation)
 {
-    return bulk_place(operation, "settle", bulk_done);
+    int err;
+
+    /* Nobody lists pods that register themselves, so that none of them is missing. */
+    if (operation->command.sync.source == POD_SOURCE_API)
+        return BULK_NEXT;
+    err = index_observed(&operation->command, operation->bulk->state);
+    return err < 0 ? err : bulk_scan_begin(operation, keep_unobserved);
 }
 
-/* All ghosts and calls without a record are gone: look at everything that is left. */
-static int sync_scan_all(struct operation *operation)
+static const struct bulk_phase find_unobserved = {
+    .name = "find the pods to remove", .begin = find_begin, .send = bulk_scan_send, .take = bulk_scan_take};
+
+static int remove_begin(struct operation *operation)
 {
-    operation->bulk->count = 0;
-    return bulk_scan_pods(operation, sync_add_name, sync_place);
+    struct bulk *bulk = operation->bulk;
+
+    bulk_sort_names(bulk);
+    if (operation->command.sync.spares_calls && bulk->names.count > 0 &&
+        name_array_init(&operation->result->sync.absent, operation->arena, bulk->names.count) < 0)
+        return -ENOMEM;
+    return BULK_SEND;
 }
 
-static void sync_take_gone(struct operation *operation, struct answer *answer)
+static int remove_send(struct operation *operation)
+{
+    struct bulk *bulk = operation->bulk;
+    size_t end = (size_t)min_u64(bulk->names.count, bulk->names.at + (uint64_t)REDIS_SEEN_BATCH);
+    struct args args;
+
+    if (bulk->names.at >= bulk->names.count)
+        return BULK_NEXT;
+    args_begin_fenced(&args, operation, &bulk->scratch, SCRIPT_GONE_ARGS + end - bulk->names.at);
+    args_add_text(&args, pod_source_name(operation->command.sync.source));
+    args_add_text(&args, operation->command.sync.spares_calls ? SCRIPT_GONE_IS_ABSENT : SCRIPT_GONE_IS_GONE);
+    for (size_t i = bulk->names.at; i < end; i++)
+        args_add_text(&args, bulk->names.items[i]);
+    return bulk_call(&args, operation, SCRIPT_GONE);
+}
+
+static void remove_take_one(struct operation *operation, struct answer *answer)
 {
     struct bulk *bulk = operation->bulk;
     struct result *result = operation->result;
     uint64_t what = answer_u64(answer);
 
     answer_ended(answer, answer_u64(answer), &result->sync.ended);
-    if (!answer->err && bulk->at == bulk->count)
-        answer->err = -EIO; /* it tells of more than it was asked for */
+    if (!answer->err && bulk->names.at == bulk->names.count)
+        answer->err = -EIO; /* it tells of more pods than it was asked for */
     if (answer->err)
         return;
-    result->sync.removed += what == REDIS_GONE_REMOVED;
-    if (what == REDIS_GONE_STAYS) {
+    result->sync.removed += what == SCRIPT_GONE_REMOVED;
+    if (what == SCRIPT_GONE_STAYS) {
         struct name_array *absent = &result->sync.absent;
-        const char *name = arena_strdup(operation->arena, bulk->names[bulk->at]);
 
-        if (!name || !absent->names)
-            answer->err = name ? -EIO : -ENOMEM;
-        else
-            absent->names[absent->count++] = name;
+        /* Without spares_calls no pod stays. */
+        answer->err = absent->names
+                          ? name_array_add(absent, operation->arena, bulk->names.items[bulk->names.at])
+                          : -EIO;
     }
-    bulk->at++;
+    bulk->names.at++;
 }
 
-static void sync_removed(void *arg, int err, const redisReply *reply)
+static int remove_take(struct operation *operation, const redisReply *reply)
 {
-    struct operation *operation = arg;
+    size_t before = operation->bulk->names.at;
     struct answer answer;
 
-    if (err == 0) {
-        size_t before = operation->bulk->at;
-
-        answer_init(&answer, reply, operation->arena);
-        while (answer_left(&answer) > 0)
-            sync_take_gone(operation, &answer);
-        err = answer.err;
-        if (err == -EIO || (err == 0 && operation->bulk->at == before))
-            err = operation_unexpected(operation);
-    }
-    if (err == 0)
-        err = sync_remove(operation);
-    if (err)
-        operation_finish(operation, err);
+    answer_init(&answer, reply, operation->arena);
+    while (answer_left(&answer) > 0)
+        remove_take_one(operation, &answer);
+    if (answer.err == -EIO || (answer.err == 0 && operation->bulk->names.at == before))
+        return operation_unexpected(operation);
+    return answer.err ? answer.err : BULK_SEND;
 }
 
-static int sync_remove(struct operation *operation)
+static const struct bulk_phase remove_unobserved = {
+    .name = "remove pods", .begin = remove_begin, .send = remove_send, .take = remove_take};
+
+/* Calls without a record */
+
+static int tidy_begin(struct operation *operation)
 {
-    struct bulk *bulk = operation->bulk;
-    size_t end = (size_t)min_u64(bulk->count, bulk->at + (uint64_t)REDIS_SEEN_BATCH);
-    struct args args;
-
-    if (bulk->at >= bulk->count)
-        return bulk_walk(operation, "tidy", "", sync_scan_all);
-    arena_reset(&bulk->scratch);
-    args_begin_fenced(&args, operation, &bulk->scratch, 2 + end - bulk->at);
-    args_add_text(&args, pod_source_name(operation->command.sync.source));
-    args_add_text(&args, operation->command.sync.spares_calls ? "absent" : "gone");
-    for (size_t i = bulk->at; i < end; i++)
-        args_add_text(&args, bulk->names[i]);
-    return args_call(&args, operation, "gone", sync_removed);
+    return bulk_walk_begin(operation, SCRIPT_TIDY, "");
 }
 
-static int sync_remove_start(struct operation *operation)
+static const struct bulk_phase tidy_calls = {
+    .name = "tidy the calls", .begin = tidy_begin, .send = bulk_walk_send, .take = bulk_walk_take};
+
+/* All pods that are left: each goes where it belongs */
+
+static int list_begin(struct operation *operation)
 {
-    struct bulk *bulk = operation->bulk;
-
-    bulk_sort(bulk);
-    if (operation->command.sync.spares_calls && bulk->count > 0) {
-        struct name_array *absent = &operation->result->sync.absent;
-
-        absent->names = arena_alloc(operation->arena, bulk->count * sizeof(*absent->names));
-        if (!absent->names)
-            return -ENOMEM;
-    }
-    return sync_remove(operation);
+    operation->bulk->names.count = 0;
+    return bulk_scan_begin(operation, bulk_keep_name);
 }
 
-/* A pod that this source no longer knows is gone. */
-static int sync_find_ghost(struct operation *operation, struct slice name, struct slice text)
+static const struct bulk_phase list_pods = {
+    .name = "list the pods", .begin = list_begin, .send = bulk_scan_send, .take = bulk_scan_take};
+
+static int settle_begin(struct operation *operation)
 {
-    const struct sync_plan *plan = operation->bulk->plan;
-    struct pod_record record;
-
-    /* Whose it is cannot be told: place.lua, which comes to it, deletes the record. */
-    if (pod_record_read(text, &record))
-        return 0;
-    if (!slice_equals(record.source, pod_source_name(operation->command.sync.source)) ||
-        map_get(&plan->seen, name.data, name.len))
-        return 0;
-    return bulk_add_name(operation->bulk, name);
+    return bulk_place_begin(operation, SCRIPT_PLACE_AND_MEND);
 }
 
-static int sync_plan_new(struct operation *operation)
+static int settle_take(struct operation *operation, const redisReply *reply)
 {
-    const struct command *command = &operation->command;
-    struct sync_plan *plan = arena_alloc(&operation->bulk->keep, sizeof(*plan));
+    int step = bulk_place_take(operation, reply);
 
-    if (!plan)
-        return -ENOMEM;
-    plan->nodes = calloc(command->sync.count + 1, sizeof(*plan->nodes));
-    if (!plan->nodes)
-        return -ENOMEM;
-    map_init(&plan->seen);
-    operation->bulk->plan = plan;
-    operation->bulk->plan_free = sync_plan_release;
-    for (size_t i = 0; i < command->sync.count; i++) {
-        const char *name = command->sync.pods[i].name;
-
-        if (map_get(&plan->seen, name, strlen(name)))
-            continue;
-        if (map_reserve(&plan->seen))
-            return -ENOMEM;
-        map_put(&plan->seen, &plan->nodes[i], name, strlen(name));
-    }
-    return 0;
+    /* Some pods are in doubt: that is certain only a little later. */
+    if (step >= 0 && reply->integer > 0)
+        operation->result->sync.look_again_ms = REDIS_MEND_AGAIN_MS;
+    return step;
 }
 
-static int sync_find_ghosts(struct operation *operation)
-{
-    int rc;
+static const struct bulk_phase settle_pods = {
+    .name = "settle the pods", .begin = settle_begin, .send = bulk_place_send, .take = settle_take};
 
-    if (operation->command.sync.source == POD_SOURCE_API)
-        return sync_remove_start(operation); /* nobody lists pods that register themselves: none is missing */
-    rc = sync_plan_new(operation);
-    return rc ? rc : bulk_scan_pods(operation, sync_find_ghost, sync_remove_start);
-}
-
-static int sync_take_seen(struct operation *operation, struct answer *answer)
-{
-    struct result *result = operation->result;
-    struct slice what = answer_slice(answer);
-
-    (void)answer_slice(answer);
-    result->sync.added += slice_equals(what, "n");
-    result->sync.changed += slice_equals(what, "c") || slice_equals(what, "L");
-    result->sync.removed += slice_equals(what, "l") || slice_equals(what, "L");
-    answer_ended(answer, answer_u64(answer), &result->sync.ended);
-    return answer->err;
-}
-
-/* A pod that is kept has no observation that could be sent. */
-static void sync_skip_kept(struct operation *operation)
-{
-    const struct command *command = &operation->command;
-
-    while (operation->at < command->sync.count && command->sync.pods[operation->at].is_kept)
-        operation->at++;
-}
-
-static void sync_seen(void *arg, int err, const redisReply *reply)
-{
-    struct operation *operation = arg;
-    size_t before = operation->at;
-    struct answer answer;
-
-    if (err == 0) {
-        answer_init(&answer, reply, operation->arena);
-        while (answer_left(&answer) > 0 && sync_take_seen(operation, &answer) == 0) {
-            sync_skip_kept(operation);
-            operation->at++;
-        }
-        err = answer.err;
-        if (err == -EIO || (err == 0 && operation->at == before))
-            err = operation_unexpected(operation);
-    }
-    if (err == 0)
-        err = sync_see(operation);
-    if (err)
-        operation_finish(operation, err);
-}
-
-static int sync_see(struct operation *operation)
-{
-    const struct command *command = &operation->command;
-    size_t left = REDIS_SEEN_BATCH;
-    struct args args;
-
-    sync_skip_kept(operation);
-    if (operation->at >= command->sync.count)
-        return sync_find_ghosts(operation);
-    arena_reset(&operation->bulk->scratch);
-    args_begin_fenced(&args, operation, &operation->bulk->scratch, 2 + REDIS_SEEN_TEXTS * left);
-    args_add_u64(&args, operation->store->core.heartbeat_ttl_ms);
-    args_add_text(&args, "0");
-    for (size_t i = operation->at; i < command->sync.count && left > 0; i++) {
-        if (command->sync.pods[i].is_kept)
-            continue;
-        args_add_seen(&args, &command->sync.pods[i]);
-        left--;
-    }
-    return args_call(&args, operation, "seen", sync_seen);
-}
-
-static void sync_checked(void *arg, int err, const redisReply *reply)
-{
-    struct operation *operation = arg;
-
-    if (err == 0 && reply->type != REDIS_REPLY_INTEGER)
-        err = operation_unexpected(operation);
-    if (err == 0 && operation->command.sync.imports)
-        err = bulk_walk(operation, "import", pod_source_name(operation->command.sync.source), sync_see);
-    else if (err == 0)
-        err = sync_see(operation);
-    if (err)
-        operation_finish(operation, err);
-}
-
-/* Pools of the wrong type, as a tier configuration that was edited by hand leaves behind, start anew. */
-static int sync_check(struct operation *operation)
-{
-    struct args args;
-
-    args_begin_fenced(&args, operation, &operation->bulk->scratch, 1);
-    args_add_text(&args, "check");
-    return args_call(&args, operation, "tiers", sync_checked);
-}
+static const struct bulk_phase *const sync_phases[] = {
+    &bulk_read_tiers,   &check_lists, &import,    &observe,     &find_unobserved,
+    &remove_unobserved, &tidy_calls,  &list_pods, &settle_pods, NULL,
+};
 
 int operation_sync(struct operation *operation)
 {
-    return bulk_start(operation, sync_check);
+    int err = bulk_new(operation, sizeof(struct sync), sync_release);
+
+    return err < 0 ? err : bulk_start(operation, sync_phases);
 }

@@ -7,7 +7,9 @@
 
 #include "base/json.h"
 #include "base/log.h"
+#include "core/autoscale.h"
 #include "store/redis/redis_internal.h"
+#include "store/seed.h"
 
 enum {
     TIER_CACHE_ARENA_MAX = 4 * 1024 * 1024,
@@ -19,15 +21,26 @@ static uint32_t tier_max(const struct tier *tier)
     return tier->is_shared ? tier->max_concurrent : 0;
 }
 
+/* As scripts/redis/lib/wanted.lua reads it. */
+static void write_scaling(struct strbuf *buf, const struct tier *tier)
+{
+    const struct tier_scaling scaling = tier_scaling(tier);
+
+    if (tier_is_scaled(tier))
+        strbuf_printf(buf, " %u %u %u", scaling.buffer, scaling.min_pods, scaling.max_pods);
+}
+
 static void write_tiers(struct strbuf *buf, const struct tier_config *config)
 {
-    for (size_t i = 0; i < REDIS_VERSION_LEN; i++)
+    for (size_t i = 0; i < SCRIPT_VERSION_LEN; i++)
         strbuf_append_char(buf, '-'); /* the version is not known yet */
     strbuf_append_char(buf, '\n');
     for (size_t i = 0; i < config->tier_count; i++) {
         const struct tier *tier = &config->tiers[config->fill_order[i]];
 
-        strbuf_printf(buf, "%s %u %u\n", tier->name, tier_max(tier), tier->target);
+        strbuf_printf(buf, "%s %u %u", tier->name, tier_max(tier), tier->target);
+        write_scaling(buf, tier);
+        strbuf_append_char(buf, '\n');
     }
 }
 
@@ -37,17 +50,17 @@ static void write_merchants(struct strbuf *buf, const struct tier_config *config
 
     json_begin(&json, buf);
     json_object_begin(&json);
-    json_key(&json, "tiers");
+    json_key(&json, SCRIPT_CHAINS_TIERS);
     json_object_begin(&json);
     for (size_t i = 0; i < config->tier_count; i++)
         json_put_u64(&json, config->tiers[i].name, tier_max(&config->tiers[i]));
     json_object_end(&json);
-    json_key(&json, "chain");
+    json_key(&json, SCRIPT_CHAINS_CHAIN);
     json_array_begin(&json);
     for (size_t i = 0; i < config->chain_len; i++)
         json_string(&json, config->tiers[config->chain[i]].name);
     json_array_end(&json);
-    json_key(&json, "reserved");
+    json_key(&json, SCRIPT_CHAINS_RESERVED);
     json_object_begin(&json);
     for (size_t i = 0; i < config->tier_count; i++) {
         if (config->tiers[i].is_reserved)
@@ -85,7 +98,7 @@ static int tier_cache_of(struct tier_config *config, struct tier_cache **ret_cac
 {
     struct tier_cache *cache = calloc(1, sizeof(*cache));
     struct strbuf tiers, merchants;
-    int rc;
+    int err;
 
     if (!cache) {
         tier_config_free(config);
@@ -94,10 +107,10 @@ static int tier_cache_of(struct tier_config *config, struct tier_cache **ret_cac
     cache->refs = 1;
     cache->config = config;
     arena_init(&cache->arena, TIER_CACHE_ARENA_MAX);
-    rc = build_chain(cache);
-    if (rc) {
+    err = build_chain(cache);
+    if (err < 0) {
         tier_cache_free(cache);
-        return rc;
+        return err;
     }
     strbuf_init(&tiers, &cache->arena, TIER_CACHE_ARENA_MAX);
     strbuf_init(&merchants, &cache->arena, TIER_CACHE_ARENA_MAX);
@@ -118,18 +131,18 @@ static int tier_cache_of(struct tier_config *config, struct tier_cache **ret_cac
 int tier_cache_new(const char *text, struct tier_cache **ret_cache, char *error, size_t error_size)
 {
     struct tier_config *config = NULL;
-    int rc = tier_config_parse(text, text ? strlen(text) : 0, &config, error, error_size);
+    int err = tier_config_parse(text, text ? strlen(text) : 0, &config, error, error_size);
 
-    return rc ? rc : tier_cache_of(config, ret_cache);
+    return err < 0 ? err : tier_cache_of(config, ret_cache);
 }
 
 int tier_cache_new_stored(const char *text, size_t len, struct tier_cache **ret_cache, char *error,
                           size_t error_size)
 {
     struct tier_config *config = NULL;
-    int rc = tier_config_parse_stored(text, len, &config, error, error_size);
+    int err = tier_config_parse_stored(text, len, &config, error, error_size);
 
-    return rc ? rc : tier_cache_of(config, ret_cache);
+    return err < 0 ? err : tier_cache_of(config, ret_cache);
 }
 
 struct tier_cache *tier_cache_ref(struct tier_cache *cache)
@@ -150,37 +163,40 @@ struct tier_cache *tier_cache_free(struct tier_cache *cache)
 
 void tier_cache_set_version(struct tier_cache *cache, const char *version)
 {
-    memcpy(cache->version, version, REDIS_VERSION_LEN);
+    memcpy(cache->version, version, SCRIPT_VERSION_LEN);
+}
+
+/* Without a fence: every router may ask. */
+static int tiers_call(struct redis_store *store, const struct tier_cache *cache, struct slice what,
+                      redis_reply_fn done, void *arg)
+{
+    const struct slice args[] = {
+        [SCRIPT_ARG_PREFIX] = slice_of(store->keys.prefix),
+        [SCRIPT_ARG_TIERS] = cache->tiers,
+        [SCRIPT_ARG_DEFAULT_TIER] = cache->default_tier,
+        [SCRIPT_TIERS_ARG_FENCE] = SLICE(""),
+        [SCRIPT_TIERS_ARG_WHAT] = what,
+        [SCRIPT_TIERS_ARG_TEXT] = slice_of(cache->config->text),
+    };
+
+    return redis_link_call(store->link, redis_script(SCRIPT_TIERS), store->keys.active, args, ARRAY_LEN(args),
+                           done, arg);
 }
 
 int tiers_request(struct redis_store *store, redis_reply_fn done, void *arg)
 {
-    struct slice args[] = {slice_of(store->prefix),
-                           store->seed->tiers,
-                           store->seed->default_tier,
-                           SLICE(""),
-                           SLICE("seed"),
-                           slice_of(store->seed->config->text)};
-
-    return redis_link_call(store->link, redis_script("tiers"), store->key, args, ARRAY_LEN(args), done, arg);
+    return tiers_call(store, store->tier_loading.seed, SLICE(SCRIPT_TIERS_SEED), done, arg);
 }
 
 int tiers_mend(struct redis_store *store, redis_reply_fn done, void *arg)
 {
-    struct slice args[] = {slice_of(store->prefix),
-                           store->tiers->tiers,
-                           store->tiers->default_tier,
-                           SLICE(""),
-                           SLICE("mend"),
-                           slice_of(store->tiers->config->text)};
-
-    return redis_link_call(store->link, redis_script("tiers"), store->key, args, ARRAY_LEN(args), done, arg);
+    return tiers_call(store, store->tiers, SLICE(SCRIPT_TIERS_MEND), done, arg);
 }
 
 static void tiers_forget_bad(struct redis_store *store)
 {
-    free(store->bad_tiers);
-    store->bad_tiers = NULL;
+    free(store->tier_loading.bad_text);
+    store->tier_loading.bad_text = NULL;
 }
 
 void tiers_replace(struct redis_store *store, struct tier_cache *cache)
@@ -191,23 +207,27 @@ void tiers_replace(struct redis_store *store, struct tier_cache *cache)
     tiers_forget_bad(store);
 }
 
-/* What is stored, as text and version. */
+/* The stored text, its version, and whether the store was empty before. */
 static bool tiers_are_readable(const redisReply *reply)
 {
-    return reply->type == REDIS_REPLY_ARRAY && reply->elements == 2 &&
+    return reply->type == REDIS_REPLY_ARRAY && reply->elements == 3 &&
            reply->element[0]->type == REDIS_REPLY_STRING && reply->element[1]->type == REDIS_REPLY_STRING &&
-           reply->element[1]->len == REDIS_VERSION_LEN;
+           reply->element[1]->len == SCRIPT_VERSION_LEN && reply->element[2]->type == REDIS_REPLY_INTEGER;
 }
 
-/* What is stored is no configuration: somebody wrote it by hand. Said and counted once for each such text. */
+/*
+ * The stored text is no configuration: it was written by hand. Logged and counted once for each
+ * text.
+ */
 static void tiers_refuse(struct redis_store *store, const redisReply *reply, const char *error)
 {
     /* A text with a NUL is kept, and compared, up to there. */
-    if (store->bad_tiers && strlen(store->bad_tiers) == strnlen(reply->str, reply->len) &&
-        strncmp(store->bad_tiers, reply->str, reply->len) == 0)
+    if (store->tier_loading.bad_text &&
+        strlen(store->tier_loading.bad_text) == strnlen(reply->str, reply->len) &&
+        strncmp(store->tier_loading.bad_text, reply->str, reply->len) == 0)
         return;
-    free(store->bad_tiers);
-    store->bad_tiers = strndup(reply->str, reply->len);
+    free(store->tier_loading.bad_text);
+    store->tier_loading.bad_text = strndup(reply->str, reply->len);
     store->stats.tier_errors++;
     log_error(store->tiers ? "the stored tier configuration is not valid; the old one stays"
                            : "the stored tier configuration is not valid; calls are refused until it is",
@@ -229,50 +249,90 @@ int tiers_take(struct redis_store *store, const redisReply *reply)
     struct tier_cache *cache = NULL;
     const redisReply *text;
     char error[256] = "";
-    int rc = 0;
+    int err = 0;
 
     if (!tiers_are_readable(reply)) {
-        log_error("unexpected answer from Redis", log_str("script", "tiers"));
+        log_error(
+            "an answer of Redis cannot be read: the request failed. Is there a proxy, or another program "
+            "on these keys?",
+            log_str("script", SCRIPT_TIERS));
         return -EIO;
     }
+    if (store->tiers && reply->element[2]->integer)
+        wipe_found(store);
     text = reply->element[0];
     if (!store->tiers || strlen(store->tiers->config->text) != text->len ||
         memcmp(store->tiers->config->text, text->str, text->len) != 0)
-        rc = tier_cache_new_stored(text->str, text->len, &cache, error, sizeof(error));
+        err = tier_cache_new_stored(text->str, text->len, &cache, error, sizeof(error));
     if (cache)
         tiers_accept(store, cache);
-    else if (rc == -EINVAL)
+    else if (err == -EINVAL)
         tiers_refuse(store, text, error);
-    else if (rc == 0)
+    else if (err == 0)
         tiers_forget_bad(store);
-    /* Also if the text was refused: it has been read, and the old tiers are what it leaves us. */
-    if (store->tiers && (rc == 0 || rc == -EINVAL))
+    /* Also if the text was refused: it has been read, and the old tiers stay. */
+    if (store->tiers && (err == 0 || err == -EINVAL))
         tier_cache_set_version(store->tiers, reply->element[1]->str);
-    return store->tiers ? 0 : rc == -EINVAL ? -EIO : rc;
+    return store->tiers ? 0 : err == -EINVAL ? -EIO : err;
 }
+
+static void tiers_refresh(uv_timer_t *timer);
 
 static void tiers_loaded(void *arg, int err, const redisReply *reply)
 {
     struct redis_store *store = arg;
-    bool was_loaded = store->tiers != NULL;
+    bool was_loaded;
 
-    store->is_loading = false;
+    MAGIC_CHECK(store, REDIS_STORE_MAGIC);
+    was_loaded = store->tiers != NULL;
+    store->tier_loading.is_asking = false;
     if (err == 0)
         err = tiers_take(store, reply);
-    if (err == 0 && !was_loaded)
-        log_info("tiers read", log_num("tiers", (int64_t)store->tiers->config->tier_count));
-    if (err && !store->tiers && !store->is_closing && redis_link_is_up(store->link))
-        uv_timer_start(&store->refresh, tiers_refresh, TIER_RETRY_MS, store->tier_refresh_ms);
+    store->tier_loading.is_refused = err == -EACCES;
+    if (err == 0 && !was_loaded) {
+        const struct tier_config *config = store->tiers->config;
+
+        log_info("store opened", log_str("store", "redis"), log_str("key_prefix", store->keys.prefix),
+                 log_num("tiers", (int64_t)config->tier_count));
+        if (store->tier_loading.is_seed_given)
+            seed_compare(config->text, strlen(config->text), store->tier_loading.seed->config);
+    }
+    if (err && !store->tiers && !store->closing.is_begun && redis_link_is_up(store->link))
+        uv_timer_start(&store->tier_loading.timer, tiers_refresh, TIER_RETRY_MS, store->tier_refresh_ms);
 }
 
 void tiers_load(struct redis_store *store)
 {
-    if (store->is_loading || store->is_closing || !redis_link_is_up(store->link))
+    MAGIC_CHECK(store, REDIS_STORE_MAGIC);
+    if (store->tier_loading.is_asking || store->closing.is_begun || !redis_link_is_up(store->link))
         return;
-    store->is_loading = tiers_request(store, tiers_loaded, store) == 0;
+    store->tier_loading.is_asking = tiers_request(store, tiers_loaded, store) == 0;
 }
 
-void tiers_refresh(uv_timer_t *timer)
+static void tiers_refresh(uv_timer_t *timer)
 {
     tiers_load(timer->data);
+}
+
+int tiers_init(struct redis_store *store, const char *text)
+{
+    struct tier_config *config = NULL;
+    char error[256] = "";
+    int err = tier_config_parse_seed(text, text ? strlen(text) : 0, &config, error, sizeof(error));
+
+    store->tier_loading.is_seed_given = text != NULL;
+    return err < 0 ? err : tier_cache_of(config, &store->tier_loading.seed);
+}
+
+void tiers_start(struct redis_store *store, uv_loop_t *loop)
+{
+    redis_open_timer(store, loop, &store->tier_loading.timer);
+    uv_timer_start(&store->tier_loading.timer, tiers_refresh, store->tier_refresh_ms, store->tier_refresh_ms);
+}
+
+void tiers_release(struct redis_store *store)
+{
+    tier_cache_free(store->tiers);
+    tier_cache_free(store->tier_loading.seed);
+    free(store->tier_loading.bad_text);
 }

@@ -13,6 +13,7 @@
 #include "store/redis/redis_internal.h"
 
 enum {
+    UNDO_BATCH_MAGIC = 0x756e646f,
     UNDO_MAX = 65536, /* waiting at once; beyond it the oldest is left to its lease */
     UNDO_LOOK_MS = 200,
 };
@@ -25,6 +26,7 @@ struct undo {
 };
 
 struct undo_batch {
+    unsigned magic;
     struct redis_store *store;
     struct list undos;
     size_t count;
@@ -41,11 +43,12 @@ static void undo_forget(struct undo *undo)
     free(undo);
 }
 
-/* 1 with the pod: the call was ended. */
+/* SCRIPT_RELEASE_DONE with the pod: the call was ended. */
 static void undo_answered(const struct redis_store *store, const struct undo *undo, const redisReply *reply)
 {
     bool is_ended = reply->type == REDIS_REPLY_ARRAY && reply->elements > 2 &&
-                    reply->element[0]->type == REDIS_REPLY_INTEGER && reply->element[0]->integer == 1;
+                    reply->element[0]->type == REDIS_REPLY_INTEGER &&
+                    reply->element[0]->integer == SCRIPT_RELEASE_DONE;
 
     if (reply->type == REDIS_REPLY_ERROR)
         (void)redis_link_report(store->link, reply->str);
@@ -59,9 +62,11 @@ static void undo_look(uv_timer_t *timer);
 static void undo_batch_answered(void *arg, int err, const redisReply *reply)
 {
     struct undo_batch *batch = arg;
-    struct redis_store *store = batch->store;
+    struct redis_store *store;
     size_t at = 0;
 
+    MAGIC_CHECK(batch, UNDO_BATCH_MAGIC);
+    store = batch->store;
     store->undo.is_asking = false;
     if (err == -ESTALE)
         tiers_load(store);
@@ -80,7 +85,7 @@ static void undo_batch_answered(void *arg, int err, const redisReply *reply)
         undo_forget(undo);
     }
     free(batch);
-    if (!err && !store->is_closing)
+    if (!err && !store->closing.is_begun)
         undo_look(&store->undo.timer); /* there may be thousands: the next ones follow at once */
 }
 
@@ -91,7 +96,7 @@ static struct undo_batch *undo_take_due(struct redis_store *store)
 
     if (!batch)
         return NULL;
-    *batch = (struct undo_batch){.store = store};
+    *batch = (struct undo_batch){.magic = UNDO_BATCH_MAGIC, .store = store};
     list_init(&batch->undos);
     LIST_FOR_EACH (link, &store->undo.waiting) {
         struct undo *undo = LIST_ENTRY(link, struct undo, link);
@@ -109,16 +114,17 @@ static int undo_send(struct redis_store *store, struct undo_batch *batch, struct
 {
     struct args args;
 
-    args_begin_with(&args, store, store->tiers, arena, 2 * batch->count);
+    args_begin_with(&args, store, store->tiers, arena, SCRIPT_UNDO_EACH * batch->count);
     LIST_FOR_EACH (link, &batch->undos) {
         const struct undo *undo = LIST_ENTRY(link, struct undo, link);
 
         args_add_text(&args, undo->call_sid);
         args_add_u64(&args, undo->attempt);
     }
+    assert(args.failed || redis_script_takes(redis_script(SCRIPT_UNDO), args.count));
     return args.failed ? -ENOMEM
-                       : redis_link_call(store->link, redis_script("undo"), store->key, args.items,
-                                         args.count, undo_batch_answered, batch);
+                       : redis_link_call(store->link, redis_script(SCRIPT_UNDO), store->keys.active,
+                                         args.items, args.count, undo_batch_answered, batch);
 }
 
 static void undo_look(uv_timer_t *timer)
@@ -127,6 +133,7 @@ static void undo_look(uv_timer_t *timer)
     struct undo_batch *batch;
     struct arena arena;
 
+    MAGIC_CHECK(store, REDIS_STORE_MAGIC);
     if (list_is_empty(&store->undo.waiting)) {
         if (!store->undo.is_asking)
             (void)uv_timer_stop(timer);
@@ -172,9 +179,7 @@ void undo_later(struct redis_store *store, const char *call_sid, uint64_t attemp
 void undo_start(struct redis_store *store, uv_loop_t *loop)
 {
     list_init(&store->undo.waiting);
-    (void)uv_timer_init(loop, &store->undo.timer);
-    store->undo.timer.data = store;
-    uv_unref((uv_handle_t *)&store->undo.timer);
+    redis_open_timer(store, loop, &store->undo.timer);
 }
 
 void undo_release(struct redis_store *store)

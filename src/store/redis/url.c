@@ -1,14 +1,15 @@
 /*
- * url.c - where Redis is, from the settings' text. The texts of errors never hold what stood in the URL,
- * because that may be a password.
+ * url.c - where Redis is, from the settings' text. The texts of errors never hold what stood in the
+ * URL, because that may be a password.
  */
 #include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <sys/un.h>
 
+#include "base/hex.h"
 #include "base/slice.h"
-#include "store/redis/reply.h"
+#include "store/redis/address.h"
 
 enum {
     URL_REDIS_PORT = 6379,
@@ -22,7 +23,7 @@ struct url_error {
     size_t size;
 };
 
-/* What is left of the caller's memory for users and passwords. */
+/* The rest of the caller's memory for users and passwords. */
 struct url_credentials {
     char *data;
     size_t size;
@@ -66,18 +67,10 @@ static bool parse_number(struct slice text, unsigned long max, unsigned long *re
     return true;
 }
 
-static int hex_digit(char c)
-{
-    if (c >= '0' && c <= '9')
-        return c - '0';
-    if (c >= 'a' && c <= 'f')
-        return c - 'a' + 10;
-    if (c >= 'A' && c <= 'F')
-        return c - 'A' + 10;
-    return -1;
-}
-
-/* Decodes and adds a NUL; returns the bytes used with it, 0 if it does not fit or is not well-formed. */
+/*
+ * Decodes and adds a NUL; returns the bytes used with it, 0 if it does not fit or is not
+ * well-formed.
+ */
 static size_t percent_decode(struct slice text, char *out, size_t size)
 {
     size_t used = 0;
@@ -86,8 +79,8 @@ static size_t percent_decode(struct slice text, char *out, size_t size)
         char c = text.data[i];
 
         if (c == '%') {
-            int high = text.len - i > 2 ? hex_digit(text.data[i + 1]) : -1;
-            int low = text.len - i > 2 ? hex_digit(text.data[i + 2]) : -1;
+            int high = text.len - i > 2 ? hex_value(text.data[i + 1]) : -1;
+            int low = text.len - i > 2 ? hex_value(text.data[i + 2]) : -1;
 
             if (high < 0 || low < 0 || (high == 0 && low == 0))
                 return 0;
@@ -258,10 +251,10 @@ static int parse_socket(struct slice path, struct redis_link_settings *settings,
 static int add_server(struct redis_link_settings *settings, struct slice host, const struct url_error *error)
 {
     struct redis_address server;
-    int rc = parse_host(host, URL_REDIS_PORT, &server, error);
+    int err = parse_host(host, URL_REDIS_PORT, &server, error);
 
-    if (rc)
-        return rc;
+    if (err < 0)
+        return err;
     for (size_t i = 0; i < settings->server_count; i++) {
         if (address_equals(&settings->servers[i], &server))
             return 0;
@@ -278,18 +271,18 @@ static int parse_servers(struct slice rest, struct redis_link_settings *settings
 {
     const char *slash = memchr(rest.data, '/', rest.len);
     struct slice host;
-    int rc = 0;
+    int err = 0;
 
     if (slash) {
         struct slice database = {slash + 1, (size_t)(rest.data + rest.len - slash) - 1};
 
         if (database.len > 0)
-            rc = parse_database(database, ret_database, error);
+            err = parse_database(database, ret_database, error);
         rest.len = (size_t)(slash - rest.data);
     }
-    while (rc == 0 && slice_take_first(&rest, &host))
-        rc = add_server(settings, host, error);
-    return rc;
+    while (err == 0 && slice_take_first(&rest, &host))
+        err = add_server(settings, host, error);
+    return err;
 }
 
 /* One URL of those that there may be. */
@@ -297,29 +290,32 @@ static int parse_one(struct slice url, struct redis_link_settings *settings,
                      struct url_credentials *credentials, const struct url_error *error)
 {
     bool is_socket = slice_starts_with(url, "unix://");
+    bool is_tls = slice_starts_with(url, "rediss://");
     int database = URL_DATABASE_NONE;
     struct slice rest;
     size_t scheme_len;
-    int rc;
+    int err;
 
-    if (slice_starts_with(url, "rediss://")) {
-        (void)url_refuse(error, "rediss:// needs TLS, which the installed hiredis does not have");
-        return -ENOTSUP;
-    }
-    if (!is_socket && !slice_starts_with(url, "redis://"))
-        return url_refuse(error, "it must begin with redis:// or unix://");
-    scheme_len = strlen(is_socket ? "unix://" : "redis://");
+    if (!is_socket && !is_tls && !slice_starts_with(url, "redis://"))
+        return url_refuse(error, "it must begin with redis://, rediss:// or unix://");
+    if (settings->server_count > 0 && settings->is_tls != is_tls)
+        return url_refuse(error, "the URLs of the list have different schemes: all servers speak TLS "
+                                 "(rediss://), or none does (redis://)");
+    settings->is_tls = is_tls;
+    scheme_len = strlen(is_socket ? "unix://" : is_tls ? "rediss://" : "redis://");
     rest = (struct slice){url.data + scheme_len, url.len - scheme_len};
-    rc = parse_user(&rest, settings, credentials, error);
-    if (rc == 0)
-        rc = parse_query(&rest, &database, error);
-    if (rc == 0)
-        rc =
+    err = parse_user(&rest, settings, credentials, error);
+    if (err == 0)
+        err = parse_query(&rest, &database, error);
+    if (err == 0)
+        err =
             is_socket ? parse_socket(rest, settings, error) : parse_servers(rest, settings, &database, error);
-    return rc ? rc : take_database(settings, database, error);
+    return err < 0 ? err : take_database(settings, database, error);
 }
 
-/* NULL: none. The next URL of a list begins behind a comma and with a scheme; other commas are within a URL.
+/*
+ * NULL: none. The next URL of a list begins behind a comma and with a scheme; other commas are
+ * within a URL.
  */
 static const char *next_url(const char *text)
 {
@@ -338,14 +334,15 @@ int redis_link_parse_url(const char *url, struct redis_link_settings *settings, 
     const struct url_error error = {error_text, error_size};
     struct url_credentials left = {credentials, credentials_size};
     size_t count = 0;
-    int rc = 0;
+    int err = 0;
 
     assert(credentials_size > 0);
     settings->user = "";
     settings->password = "";
     settings->database = URL_DATABASE_NONE;
     settings->server_count = 0;
-    for (const char *at = url; at && rc == 0; count++) {
+    settings->is_tls = false;
+    for (const char *at = url; at && err == 0; count++) {
         const char *next = next_url(at);
         struct slice one = slice_of(at);
 
@@ -353,12 +350,12 @@ int redis_link_parse_url(const char *url, struct redis_link_settings *settings, 
             one.len = (size_t)((const char *)memrchr(at, ',', (size_t)(next - at)) - at);
         if ((next || count > 0) && slice_starts_with(one, "unix://"))
             return url_refuse(&error, "a list cannot hold a socket; unix:// stands alone");
-        rc = parse_one(one, settings, &left, &error);
+        err = parse_one(one, settings, &left, &error);
         at = next;
     }
     if (settings->database == URL_DATABASE_NONE)
         settings->database = 0;
-    return rc;
+    return err;
 }
 
 int redis_link_parse_sentinels(const char *text, struct redis_link_settings *settings, char *error_text,
@@ -370,14 +367,14 @@ int redis_link_parse_sentinels(const char *text, struct redis_link_settings *set
     for (const char *at = text; at;) {
         const char *comma = strchr(at, ',');
         struct slice one = {at, comma ? (size_t)(comma - at) : strlen(at)};
-        int rc;
+        int err;
 
         one = slice_trim(one);
         if (settings->sentinel_count == REDIS_SENTINELS_MAX)
             return url_refuse(&error, "more than %d sentinels", REDIS_SENTINELS_MAX);
-        rc = parse_host(one, URL_SENTINEL_PORT, &settings->sentinels[settings->sentinel_count], &error);
-        if (rc)
-            return rc;
+        err = parse_host(one, URL_SENTINEL_PORT, &settings->sentinels[settings->sentinel_count], &error);
+        if (err < 0)
+            return err;
         settings->sentinel_count++;
         at = comma ? comma + 1 : NULL;
     }

@@ -1,0 +1,26 @@
+-- include base
+-- The last refusal of each call, for every router: {prefix}refused:{call_sid} has the answer of
+-- lib/refusal.lua as JSON. {prefix}refused has the calls with the times, so that their number is
+-- limited, whatever asks. An error does not matter: the call is refused all the same.
+
+-- Forgets those that are too old, and the oldest ones if there are too many. Once for each script,
+-- after its first refusal: it refuses 32 calls at most, so 31 more can be there for a moment.
+local function refusals_trim()
+  local index = P .. 'refused'
+  redis.pcall('ZREMRANGEBYSCORE', index, '-inf',
+    string.format('%.0f', now - CONST.REFUSAL_KEEP_MS))
+  redis.pcall('PEXPIRE', index, TEXT.REFUSAL_KEEP_MS)
+  local count = redis.pcall('ZCARD', index)
+  if type(count) ~= 'number' or count <= CONST.REFUSALS_KEPT then
+    return
+  end
+  local oldest = rc('ZPOPMIN', index, count - CONST.REFUSALS_KEPT)
+  for i = 1, #oldest, 2 do
+    rc('DEL', P .. 'refused:' .. oldest[i])
+  end
+end
+
+local function refusal_keep(call_sid, answer)
+  redis.pcall('SET', P .. 'refused:' .. call_sid, cjson.encode(answer), 'PX', TEXT.REFUSAL_KEY_MS)
+  redis.pcall('ZADD', P .. 'refused', string.format('%.0f', now), call_sid)
+end

@@ -1,0 +1,57 @@
+/*
+ * move_call.c - the command move_call: puts a pod aside and moves one of its calls to another pod.
+ */
+#include "core/state.h"
+
+/* Puts the pod aside; a drain that lasts longer already is not cut short. */
+static void put_aside(struct core *core, struct pod *pod, uint64_t aside_ms)
+{
+    uint64_t until_ms = core->now_ms + (aside_ms ? aside_ms : core->settings.draining_ttl_ms);
+
+    if (pod->draining_until_ms < until_ms)
+        pod->draining_until_ms = until_ms;
+    pod_place(core, pod);
+    assert(pod->state != POD_AVAILABLE || !pod_is_draining(core, pod));
+    pod_report(core, pod);
+}
+
+/* The call stays on its pod. A client needs it, so the next sweep must not end it. */
+static void keep_call(struct core *core, struct call *call)
+{
+    if (call_is_expired(core, call))
+        call_revive(core, call);
+}
+
+int core_move_call(struct core *core, const struct command *command, struct arena *arena,
+                   struct result *result)
+{
+    struct call *call = call_find(core, command->move.call_sid);
+    struct chain chain;
+    struct pod *from;
+    struct pod *to;
+
+    if (!call) {
+        result->outcome = OUTCOME_NOT_FOUND;
+        return 0;
+    }
+    from = call->pod;
+    if (strcmp(from->name, command->move.from_pod) != 0) {
+        keep_call(core, call);
+        return call_info(call, arena, &result->move.call);
+    }
+    /* First: a draining pod is in no list, so the search cannot find it again. */
+    put_aside(core, from, command->move.aside_ms);
+    to = pod_for_call(core, call->merchant_id, command->move.prefer, &chain,
+                      &result->move.merchant_unreadable);
+    if (!to) {
+        keep_call(core, call);
+        result->outcome = OUTCOME_NO_PODS;
+        return call_refuse(core, call->call_sid, &chain, arena, &result->move.refusal);
+    }
+    assert(to != from);
+    call_move(core, call, to);
+    assert(call->pod == to);
+    result->move.was_moved = true;
+    /* Without memory for the answer the call has moved all the same: the next request finds it. */
+    return call_info(call, arena, &result->move.call);
+}

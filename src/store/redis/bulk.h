@@ -120,6 +120,9 @@ int bulk_scan_take(struct operation *operation, const redisReply *reply);
 /* A bulk_pod_fn: adds the name to the names. */
 int bulk_keep_name(struct operation *operation, struct slice name, struct slice record);
 
+/* status.lua; status_read() reads its answer. */
+int bulk_status_send(struct operation *operation);
+
 /* Every pod with its state and its calls, in the order of names, to `each`. */
 int bulk_pages_begin(struct operation *operation, bulk_page_pod_fn each);
 int bulk_pages_send(struct operation *operation);

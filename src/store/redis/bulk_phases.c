@@ -1,6 +1,6 @@
 /*
- * bulk_phases.c - the phases that bulk commands share: read the tiers, scan all pods, read them
- * page by page, place them, walk a script page by page.
+ * bulk_phases.c - the phases that bulk commands share: read the tiers, scan all pods, count
+ * them, read them page by page, place them, walk a script page by page.
  */
 #include <stdio.h>
 
@@ -126,6 +126,17 @@ int bulk_place_send(struct operation *operation)
 int bulk_place_take(struct operation *operation, const redisReply *reply)
 {
     return reply->type == REDIS_REPLY_INTEGER ? BULK_SEND : operation_unexpected(operation);
+}
+
+/* The counts of all tiers: status_read() reads the answer */
+
+int bulk_status_send(struct operation *operation)
+{
+    struct args args;
+
+    args_begin(&args, operation, &operation->bulk->scratch, SCRIPT_STATUS_ARGS);
+    args_add_u64(&args, REDIS_STATUS_LOOK);
+    return bulk_call(&args, operation, SCRIPT_STATUS);
 }
 
 /* All pods, in the order of names */

@@ -61,15 +61,6 @@ static int count_begin(struct operation *operation)
     return BULK_SEND;
 }
 
-static int count_send(struct operation *operation)
-{
-    struct args args;
-
-    args_begin(&args, operation, &operation->bulk->scratch, SCRIPT_STATUS_ARGS);
-    args_add_u64(&args, REDIS_STATUS_LOOK);
-    return bulk_call(&args, operation, SCRIPT_STATUS);
-}
-
 static uint64_t plan_tier_wants(const struct plan *plan, const struct tier_status *status)
 {
     const struct tier *tier = tier_config_find(plan->tiers, status->name);
@@ -118,7 +109,7 @@ static int count_take(struct operation *operation, const redisReply *reply)
 }
 
 const struct bulk_phase rebalance_count = {
-    .name = "count the pods", .begin = count_begin, .send = count_send, .take = count_take};
+    .name = "count the pods", .begin = count_begin, .send = bulk_status_send, .take = count_take};
 
 /* All pods */
 

@@ -293,6 +293,17 @@ static void remove_text(struct config_task *config)
     api_execute(&config->task, &command);
 }
 
+/* What body_text() has given. */
+static void set_body(struct config_task *config, const char *text, const char *error)
+{
+    if (error)
+        refuse_body(config, error);
+    else if (!text)
+        api_reply_no_memory(config->task.request);
+    else
+        set_text(config, text);
+}
+
 void api_merchant_set(struct http_request *request, void *arg)
 {
     const char *id = api_merchant_of_path(request);
@@ -303,12 +314,7 @@ void api_merchant_set(struct http_request *request, void *arg)
     if (!config)
         return;
     text = body_text(request, MERCHANT_CONFIG_TEXT_MAX, &error);
-    if (error)
-        refuse_body(config, error);
-    else if (!text)
-        api_reply_no_memory(request);
-    else
-        set_text(config, text);
+    set_body(config, text, error);
 }
 
 void api_merchant_remove(struct http_request *request, void *arg)
@@ -342,12 +348,7 @@ void api_tiers_set(struct http_request *request, void *arg)
     text = body_text(request, TIER_CONFIG_TEXT_MAX, &error);
     if (text && is_empty_object(http_request_arena(request), text))
         error = "no tiers are given";
-    if (error)
-        refuse_body(config, error);
-    else if (!text)
-        api_reply_no_memory(request);
-    else
-        set_text(config, text);
+    set_body(config, text, error);
 }
 
 /* The version to go back to. NULL: it is not there, and *ret_error says so. */

@@ -13,7 +13,8 @@
 
 enum {
     DRAIN_WAIT_MAGIC = 0x64726169,
-    DRAIN_ASK_MS = 250,            /* how often the store is asked for one pod */
+    DRAIN_ASK_MS = 250,            /* how often the store is asked for one pod, */
+    DRAIN_ASK_MAX = 100,           /* if no more than so many wait; else for so many of them in turn */
     DRAIN_ARENA_MAX = 1024 * 1024, /* one answer of the store: a pod and its calls */
 };
 
@@ -88,9 +89,14 @@ static void drain_wait_fail(struct drain_wait *wait, int err)
     api_reply_failure(wait->request, err);
 }
 
+static bool drain_wait_is_due(const struct drain_wait *wait)
+{
+    return clock_elapsed_ms() >= wait->until_ms;
+}
+
 static bool drain_wait_is_over(const struct drain_wait *wait)
 {
-    return wait->is_ending || wait->api->drain_waits->is_stopped || clock_elapsed_ms() >= wait->until_ms ||
+    return wait->is_ending || wait->api->drain_waits->is_stopped || drain_wait_is_due(wait) ||
            http_request_is_abandoned(wait->request);
 }
 
@@ -129,12 +135,27 @@ static void drain_wait_ask(struct drain_wait *wait)
         drain_wait_fail(wait, err);
 }
 
+static void drain_waits_start(struct drain_waits *waits);
+
+/*
+ * The first ones join the end of the list again. All at once they would hold up allocations: many pods of a
+ * large installation can drain at the same time.
+ */
 static void drain_waits_ask(uv_timer_t *timer)
 {
     struct drain_waits *waits = timer->data;
+    size_t left = DRAIN_ASK_MAX;
 
-    LIST_FOR_EACH (link, &waits->list)
-        drain_wait_ask(LIST_ENTRY(link, struct drain_wait, link));
+    LIST_FOR_EACH (link, &waits->list) {
+        struct drain_wait *wait = LIST_ENTRY(link, struct drain_wait, link);
+
+        if (left == 0 && !drain_wait_is_due(wait))
+            continue;
+        left -= left > 0;
+        drain_wait_ask(wait);
+    }
+    if (!list_is_empty(&waits->list))
+        drain_waits_start(waits);
 }
 
 static void drain_waits_start(struct drain_waits *waits)

@@ -34,6 +34,16 @@ enum {
     HISTORY_REMOVED_MAX = 1000,          /* merchants that were removed and whose versions are kept */
 };
 
+/* The texts of refusals that both stores give. */
+#define REFUSED_CURSOR "cursor is not one that was given out here"
+#define REFUSED_FULL_OF_PODS "there are too many pods"
+#define REFUSED_FULL_OF_MERCHANTS "there are too many merchants"
+#define REFUSED_REGISTRATION "this pod is managed elsewhere and cannot be registered"
+#define REFUSED_REMOVAL "this pod is managed elsewhere and cannot be removed"
+#define REFUSED_UNDO "somebody else has the call"
+#define REFUSED_CHANGED "the configuration was changed meanwhile: look at its history, and try again"
+#define REFUSED_LEAVE "somebody has renewed the call"
+
 /* As a duration or as the end of a drain: only undrain ends it. */
 #define DRAIN_WITHOUT_END UINT64_MAX
 

@@ -8,16 +8,6 @@
 
 #include "core/command.h"
 
-/* The texts of refusals that both stores give. */
-#define REFUSED_CURSOR "cursor is not one that was given out here"
-#define REFUSED_FULL_OF_PODS "there are too many pods"
-#define REFUSED_FULL_OF_MERCHANTS "there are too many merchants"
-#define REFUSED_REGISTRATION "this pod is managed elsewhere and cannot be registered"
-#define REFUSED_REMOVAL "this pod is managed elsewhere and cannot be removed"
-#define REFUSED_UNDO "somebody else has the call"
-#define REFUSED_CHANGED "the configuration was changed meanwhile: look at its history, and try again"
-#define REFUSED_LEAVE "somebody has renewed the call"
-
 /* Copies the message. 0 or -ENOMEM. */
 int result_refuse(struct result *result, struct arena *arena, enum outcome outcome,
                   const char *message) MUST_CHECK;

@@ -2,6 +2,7 @@
 
 import concurrent.futures
 import signal
+import socket
 import time
 
 import httpx
@@ -98,3 +99,29 @@ def test_those_who_wait_take_a_quarter_of_the_connections(start_router, pool):
     router.post("/api/v1/drain", {"pod_name": "voice-agent-0"})
     assert [answer.result()[0] for answer in answers] == [200, 200]
     assert drained(router, "voice-agent-0", NEVER_S)[0] == 200
+
+
+def test_many_who_wait_are_looked_at_in_turn(router):
+    """Two hundred and fifty would ask the store a thousand times a second; it is asked for a hundred every 250 ms."""
+    pod = router.allocate("CA1")["pod_name"]
+    router.post("/api/v1/drain", {"pod_name": pod})
+    waiting = [socket.create_connection(("127.0.0.1", router.port)) for _ in range(250)]
+    try:
+        for number, one in enumerate(waiting):
+            seconds = 1 if number == 249 else NEVER_S
+            one.sendall(f"GET /api/v1/pod/{pod}/drained?timeout_seconds={seconds} HTTP/1.1\r\nHost: x\r\n\r\n".encode())
+        wait_until(lambda: asked(router) >= 250, "all are there")
+        began, before = time.monotonic(), asked(router)
+        waiting[-1].settimeout(DEADLINE_S)
+        assert waiting[-1].recv(100).startswith(b"HTTP/1.1 202 "), "whose time is over does not wait for the others"
+        wait_until(lambda: asked(router) >= before + 300, "each has had its turn")
+        more = asked(router) - before
+        rounds = (time.monotonic() - began) / 0.25 + 1
+        assert more <= rounds * 100 + 1, "and no more than a hundred at a time"
+        router.release("CA1")
+        for one in waiting[:-1]:
+            one.settimeout(DEADLINE_S)
+            assert one.recv(100).startswith(b"HTTP/1.1 200 ")
+    finally:
+        for one in waiting:
+            one.close()

@@ -36,6 +36,9 @@ struct bulk_phase {
 /* Gets every pod of a scan, and its record. 0 or a negative errno. */
 typedef int (*bulk_pod_fn)(struct operation *operation, struct slice name, struct slice record);
 
+/* Gets every pod of the pages; its texts are in the arena `scratch`. 0 or a negative errno. */
+typedef int (*bulk_page_pod_fn)(struct operation *operation, const struct page_pod *pod);
+
 struct bulk {
     const struct bulk_phase *const *phases; /* ends with NULL */
     size_t phase;
@@ -53,6 +56,10 @@ struct bulk {
         char cursor[REDIS_CURSOR_MAX];
         bulk_pod_fn each;
     } scan;
+    struct {
+        const char *after; /* pods until this name have been read */
+        bulk_page_pod_fn each;
+    } pages;
     struct {
         const char *mode;
     } place;
@@ -112,6 +119,14 @@ int bulk_scan_send(struct operation *operation);
 int bulk_scan_take(struct operation *operation, const redisReply *reply);
 /* A bulk_pod_fn: adds the name to the names. */
 int bulk_keep_name(struct operation *operation, struct slice name, struct slice record);
+
+/* status.lua; status_read() reads its answer. */
+int bulk_status_send(struct operation *operation);
+
+/* Every pod with its state and its calls, in the order of names, to `each`. */
+int bulk_pages_begin(struct operation *operation, bulk_page_pod_fn each);
+int bulk_pages_send(struct operation *operation);
+int bulk_pages_take(struct operation *operation, const redisReply *reply);
 
 /* place.lua for all names, sorted. */
 int bulk_place_begin(struct operation *operation, const char *mode);

@@ -1,6 +1,6 @@
 /*
- * bulk_phases.c - the phases that bulk commands share: read the tiers, scan all pods, place them,
- * walk a script page by page.
+ * bulk_phases.c - the phases that bulk commands share: read the tiers, scan all pods, count
+ * them, read them page by page, place them, walk a script page by page.
  */
 #include <stdio.h>
 
@@ -126,6 +126,61 @@ int bulk_place_send(struct operation *operation)
 int bulk_place_take(struct operation *operation, const redisReply *reply)
 {
     return reply->type == REDIS_REPLY_INTEGER ? BULK_SEND : operation_unexpected(operation);
+}
+
+/* The counts of all tiers: status_read() reads the answer */
+
+int bulk_status_send(struct operation *operation)
+{
+    struct args args;
+
+    args_begin(&args, operation, &operation->bulk->scratch, SCRIPT_STATUS_ARGS);
+    args_add_u64(&args, REDIS_STATUS_LOOK);
+    return bulk_call(&args, operation, SCRIPT_STATUS);
+}
+
+/* All pods, in the order of names */
+
+int bulk_pages_begin(struct operation *operation, bulk_page_pod_fn each)
+{
+    struct bulk *bulk = operation->bulk;
+
+    bulk->pages.after = "";
+    bulk->pages.each = each;
+    return BULK_SEND;
+}
+
+int bulk_pages_send(struct operation *operation)
+{
+    struct args args;
+
+    pods_page_encode(operation, &args, operation->bulk->pages.after, REDIS_PAGE_BATCH);
+    return bulk_call(&args, operation, SCRIPT_PODS);
+}
+
+int bulk_pages_take(struct operation *operation, const redisReply *reply)
+{
+    struct bulk *bulk = operation->bulk;
+    struct page_head head;
+    struct answer answer;
+
+    answer_init(&answer, reply, &bulk->scratch);
+    pods_page_head(&answer, &head);
+    while (answer_left(&answer) > 0) {
+        struct page_pod pod;
+        int err;
+
+        pods_page_pod(&answer, operation, head.now_ms, &pod);
+        err = answer.err ? 0 : bulk->pages.each(operation, &pod);
+        if (err < 0)
+            return err;
+    }
+    if (answer.err)
+        return operation_checked(operation, answer.err);
+    bulk->pages.after = arena_strdup(&bulk->keep, head.last);
+    if (!bulk->pages.after)
+        return -ENOMEM;
+    return head.more ? BULK_SEND : BULK_NEXT;
 }
 
 /* A script that goes through everything page by page */

@@ -25,7 +25,6 @@ struct planned_move {
 struct plan {
     struct tier_cache *cache; /* held: the plan points into it */
     const struct tier_config *tiers;
-    const char *after;        /* pods until this name have been read */
     struct planned_pod *pods; /* by name */
     size_t count;
     size_t room;
@@ -59,17 +58,7 @@ static int count_begin(struct operation *operation)
     plan = operation->bulk->state;
     plan->cache = tier_cache_ref(operation->store->tiers);
     plan->tiers = plan->cache->config;
-    plan->after = "";
     return BULK_SEND;
-}
-
-static int count_send(struct operation *operation)
-{
-    struct args args;
-
-    args_begin(&args, operation, &operation->bulk->scratch, SCRIPT_STATUS_ARGS);
-    args_add_u64(&args, REDIS_STATUS_LOOK);
-    return bulk_call(&args, operation, SCRIPT_STATUS);
 }
 
 static uint64_t plan_tier_wants(const struct plan *plan, const struct tier_status *status)
@@ -120,7 +109,7 @@ static int count_take(struct operation *operation, const redisReply *reply)
 }
 
 const struct bulk_phase rebalance_count = {
-    .name = "count the pods", .begin = count_begin, .send = count_send, .take = count_take};
+    .name = "count the pods", .begin = count_begin, .send = bulk_status_send, .take = count_take};
 
 /* All pods */
 
@@ -150,41 +139,13 @@ static int plan_add_pod(struct operation *operation, const struct page_pod *pod)
     return 0;
 }
 
-static int read_send(struct operation *operation)
+static int read_begin(struct operation *operation)
 {
-    const struct plan *plan = operation->bulk->state;
-    struct args args;
-
-    pods_page_encode(operation, &args, plan->after, REDIS_PAGE_BATCH);
-    return bulk_call(&args, operation, SCRIPT_PODS);
+    return bulk_pages_begin(operation, plan_add_pod);
 }
 
-static int read_take(struct operation *operation, const redisReply *reply)
-{
-    struct plan *plan = operation->bulk->state;
-    struct page_head head;
-    struct answer answer;
-
-    answer_init(&answer, reply, &operation->bulk->scratch);
-    pods_page_head(&answer, &head);
-    while (answer_left(&answer) > 0) {
-        struct page_pod pod;
-        int err;
-
-        pods_page_pod(&answer, operation, head.now_ms, &pod);
-        err = answer.err ? 0 : plan_add_pod(operation, &pod);
-        if (err < 0)
-            return err;
-    }
-    if (answer.err)
-        return operation_checked(operation, answer.err);
-    plan->after = arena_strdup(&operation->bulk->keep, head.last);
-    if (!plan->after)
-        return -ENOMEM;
-    return head.more ? BULK_SEND : BULK_NEXT;
-}
-
-const struct bulk_phase rebalance_read_pods = {.name = "read the pods", .send = read_send, .take = read_take};
+const struct bulk_phase rebalance_read_pods = {
+    .name = "read the pods", .begin = read_begin, .send = bulk_pages_send, .take = bulk_pages_take};
 
 /* The moves */
 

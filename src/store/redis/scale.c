@@ -13,7 +13,6 @@
 struct scale {
     struct result status;
     struct set_tally tally;
-    const char *after;      /* pods until this name have been read */
     struct scale_pod *pods; /* only of the command scale; by name */
     size_t count;
     size_t room;
@@ -46,17 +45,7 @@ static int count_begin(struct operation *operation)
         return err;
     scale = operation->bulk->state;
     scale->tally.arena = is_status(operation) ? operation->arena : &operation->bulk->keep;
-    scale->after = "";
     return BULK_SEND;
-}
-
-static int count_send(struct operation *operation)
-{
-    struct args args;
-
-    args_begin(&args, operation, &operation->bulk->scratch, SCRIPT_STATUS_ARGS);
-    args_add_u64(&args, REDIS_STATUS_LOOK);
-    return bulk_call(&args, operation, SCRIPT_STATUS);
 }
 
 static int count_take(struct operation *operation, const redisReply *reply)
@@ -68,7 +57,7 @@ static int count_take(struct operation *operation, const redisReply *reply)
 }
 
 static const struct bulk_phase scale_count = {
-    .name = "count the pods", .begin = count_begin, .send = count_send, .take = count_take};
+    .name = "count the pods", .begin = count_begin, .send = bulk_status_send, .take = count_take};
 
 /* All pods */
 
@@ -94,9 +83,10 @@ static int keep_pod(struct operation *operation, const struct scale_pod *pod)
     return 0;
 }
 
-static int read_pod(struct operation *operation, const struct pod_info *info)
+static int read_pod(struct operation *operation, const struct page_pod *page_pod)
 {
     struct scale *scale = operation->bulk->state;
+    const struct pod_info *info = &page_pod->info;
     const struct scale_pod pod = {.name = info->name,
                                   .tier = info->tier,
                                   .state = info->state,
@@ -108,39 +98,18 @@ static int read_pod(struct operation *operation, const struct pod_info *info)
     return err < 0 || is_status(operation) ? err : keep_pod(operation, &pod);
 }
 
-static int read_send(struct operation *operation)
+static int read_begin(struct operation *operation)
 {
-    const struct scale *scale = operation->bulk->state;
-    struct args args;
-
-    pods_page_encode(operation, &args, scale->after, REDIS_PAGE_BATCH);
-    return bulk_call(&args, operation, SCRIPT_PODS);
+    return bulk_pages_begin(operation, read_pod);
 }
 
 static int read_take(struct operation *operation, const redisReply *reply)
 {
     struct scale *scale = operation->bulk->state;
-    struct page_head head;
-    struct answer answer;
+    int step = bulk_pages_take(operation, reply);
 
-    answer_init(&answer, reply, &operation->bulk->scratch);
-    pods_page_head(&answer, &head);
-    while (answer_left(&answer) > 0) {
-        struct page_pod pod;
-        int err;
-
-        pods_page_pod(&answer, operation, head.now_ms, &pod);
-        err = answer.err ? 0 : read_pod(operation, &pod.info);
-        if (err < 0)
-            return err;
-    }
-    if (answer.err)
-        return operation_checked(operation, answer.err);
-    scale->after = arena_strdup(&operation->bulk->keep, head.last);
-    if (!scale->after)
-        return -ENOMEM;
-    if (head.more)
-        return BULK_SEND;
+    if (step != BULK_NEXT)
+        return step;
     set_tally_finish(&scale->tally, &scale->status);
     if (is_status(operation))
         *operation->result = scale->status;
@@ -148,7 +117,7 @@ static int read_take(struct operation *operation, const redisReply *reply)
 }
 
 static const struct bulk_phase scale_read_pods = {
-    .name = "read the pods", .send = read_send, .take = read_take};
+    .name = "read the pods", .begin = read_begin, .send = bulk_pages_send, .take = read_take};
 
 /* The drains */
 

@@ -34,12 +34,17 @@ void lost_calls_also_tell(struct lost_calls *lost_calls, call_finished_fn fn, vo
     lost_calls->tell_arg = arg;
 }
 
-int lost_calls_new(struct store *store, struct metrics *metrics, struct lost_calls **ret_lost_calls)
+struct metrics_family *lost_calls_family(struct metrics *metrics)
 {
     static const char *const labels[] = {"reason"};
-    struct metrics_family *family =
-        metrics_family(metrics, METRICS_COUNTER, "smart_router_calls_ended_total",
-                       "Calls that ended without being released.", labels, 1, NULL, 0);
+
+    return metrics_family(metrics, METRICS_COUNTER, "smart_router_calls_ended_total",
+                          "Calls that ended without being released.", labels, 1, NULL, 0);
+}
+
+int lost_calls_new(struct store *store, struct metrics *metrics, struct lost_calls **ret_lost_calls)
+{
+    struct metrics_family *family = lost_calls_family(metrics);
     struct lost_calls *lost_calls = calloc(1, sizeof(*lost_calls));
 
     if (!family || !lost_calls) {

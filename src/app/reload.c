@@ -34,13 +34,18 @@ static int reload_give_api(struct api *api, const struct settings *settings)
     return api_set_secrets(api, texts, settings->api_keys);
 }
 
-int reload_new(const struct reload_parts *parts, struct reload **ret_reload)
+struct metrics_family *reload_family(struct metrics *metrics)
 {
     static const char *const label = "status";
+
+    return metrics_family(metrics, METRICS_COUNTER, "smart_router_reloads_total",
+                          "Reloads asked for with SIGHUP.", &label, 1, NULL, 0);
+}
+
+int reload_new(const struct reload_parts *parts, struct reload **ret_reload)
+{
     static const char *const success = "success", *const failed = "failed";
-    struct metrics_family *family =
-        metrics_family(parts->metrics, METRICS_COUNTER, "smart_router_reloads_total",
-                       "Reloads asked for with SIGHUP.", &label, 1, NULL, 0);
+    struct metrics_family *family = reload_family(parts->metrics);
     int err = reload_give_api(parts->api, config_settings(parts->config));
     struct reload *reload;
 

@@ -68,7 +68,9 @@ int api_list_metrics(struct metrics *metrics)
 
     if (err == 0)
         err = gauges_new(metrics, &gauges);
-    instruments_free(instruments); /* the families stay */
+    if (err == 0)
+        gauges_set_process(gauges); /* the kinds of log lines */
+    instruments_free(instruments);  /* the families stay */
     gauges_free(gauges);
     return err;
 }

@@ -387,6 +387,7 @@ bool metrics_write_some(const struct metrics *metrics, struct metrics_cursor *cu
 void metrics_write(const struct metrics *metrics, struct strbuf *buf)
 {
     struct metrics_cursor cursor = {0};
+    bool is_done = metrics_write_some(metrics, &cursor, buf, SIZE_MAX);
 
-    (void)metrics_write_some(metrics, &cursor, buf, SIZE_MAX);
+    assert(is_done);
 }

@@ -38,9 +38,8 @@ static const struct {
 
 static const char reference_intro[] =
     "Every router shows its metrics at `GET /metrics`, on METRICS_PORT and on HTTP_PORT, in the text format "
-    "of "
-    "Prometheus. `smart-router metrics` prints this list. OPERATIONS.md has the alarms, and "
-    "`deploy/monitoring` the rules and a dashboard.";
+    "of Prometheus. `smart-router metrics` prints this list. [OPERATIONS.md](OPERATIONS.md) has the alarms, "
+    "and `deploy/monitoring` the rules and a dashboard.";
 
 static const char reference_rules[] =
     "Gauges of pools and calls come from the store, when they are asked for: every router that shares a "
@@ -71,6 +70,21 @@ static const char *series_value(const struct metrics_series *series, size_t labe
     return value;
 }
 
+/* Adds the value of one series, unless it is there; false: there is no room. */
+static bool value_add(const struct metrics_series *series, size_t label,
+                      const char *values[REFERENCE_VALUES_MAX], size_t *count)
+{
+    const char *value = series_value(series, label);
+
+    for (size_t i = 0; i < *count; i++)
+        if (strcmp(values[i], value) == 0)
+            return true;
+    if (*count == REFERENCE_VALUES_MAX)
+        return false;
+    values[(*count)++] = value;
+    return true;
+}
+
 /* The values that the label has from the start on, each once; 0: none, or too many to be listed. */
 static size_t label_values(const struct metrics_family *family, size_t label,
                            const char *ret_values[REFERENCE_VALUES_MAX])
@@ -78,16 +92,11 @@ static size_t label_values(const struct metrics_family *family, size_t label,
     size_t count = 0;
 
     LIST_FOR_EACH (link, &family->series) {
-        const char *value = series_value(LIST_ENTRY(link, struct metrics_series, link), label);
-        size_t i = 0;
-
-        while (i < count && strcmp(ret_values[i], value) != 0)
-            i++;
-        if (i == REFERENCE_VALUES_MAX)
+        if (!value_add(LIST_ENTRY(link, struct metrics_series, link), label, ret_values, &count))
             return 0;
-        ret_values[i] = value;
-        count += i == count;
     }
+    if (family->overflow->is_present && !value_add(family->overflow, label, ret_values, &count))
+        return 0;
     return count;
 }
 

@@ -314,7 +314,7 @@ def test_a_call_that_the_store_could_not_answer_is_one_that_is_refused(redis_ser
 
 
 def test_one_spelling_of_a_pool_joins_all_metrics(start_router):
-    router = start_router({"STATIC_PODS": "agent-0", "TIER_CONFIG": '{"merchant:shop":1}'})
+    router = start_router({"STATIC_PODS": "agent-0", "TIER_CONFIG": json.dumps({"tiers": {"merchant:shop": {"target": 1}, "gold": {"target": 0}}, "default_chain": ["gold"]})})
     router.put("/api/v1/merchants/shop", {"pool": "shop"})
     router.allocate("CA1", merchant_id="shop")
     router.release("CA1")
@@ -325,14 +325,19 @@ def test_one_spelling_of_a_pool_joins_all_metrics(start_router):
         "smart_router_pool_draining_pods", "smart_router_desired_pods",
     }  # fmt: skip
     tiers = {dict(labels)["tier"] for name, labels in samples if "tier" in dict(labels)}
-    assert tiers <= {"merchant:shop", "none", "other", "all"}
+    assert tiers <= {"merchant:shop", "gold", "none", "other", "all"}
 
 
-MANY = 1000  # tiers: a page of half a megabyte
+MANY = 1000  # tiers: a page of a megabyte
+
+
+def many_tiers():
+    tiers = {f"tier-with-a-long-name-{i:04}": {"target": 0} for i in range(MANY)}
+    return {"TIER_CONFIG": json.dumps({"tiers": tiers, "default_chain": ["tier-with-a-long-name-0000"]}), "STATIC_PODS": ""}
 
 
 def test_a_large_page_is_whole_though_it_is_written_in_slices(start_router):
-    router = start_router({"TIER_CONFIG": json.dumps({f"tier-with-a-long-name-{i:04}": 0 for i in range(MANY)}), "STATIC_PODS": ""})
+    router = start_router(many_tiers())
     results = []
 
     def read():
@@ -354,7 +359,7 @@ def test_a_large_page_is_whole_though_it_is_written_in_slices(start_router):
 
 def test_calls_are_answered_while_a_large_page_is_written(start_router):
     """A page of many slices takes many turns of the loop. Requests of others are answered in between."""
-    router = start_router({"TIER_CONFIG": json.dumps({f"tier-with-a-long-name-{i:04}": 0 for i in range(MANY)}), "STATIC_PODS": ""})
+    router = start_router(many_tiers())
     with socket.create_connection(("127.0.0.1", router.metrics_port), timeout=DEADLINE_S) as slow:
         # On one connection, in one packet: the answers must come in order, so only other connections can overtake.
         slow.sendall(b"GET /metrics HTTP/1.1\r\nHost: x\r\n\r\n" * 8)
@@ -364,7 +369,7 @@ def test_calls_are_answered_while_a_large_page_is_written(start_router):
 
 
 def test_a_router_that_stops_finishes_its_pages(start_router):
-    router = start_router({"TIER_CONFIG": json.dumps({f"tier-with-a-long-name-{i:04}": 0 for i in range(MANY)}), "STATIC_PODS": ""})
+    router = start_router(many_tiers())
     with socket.create_connection(("127.0.0.1", router.metrics_port), timeout=DEADLINE_S) as slow:
         slow.sendall(b"GET /metrics HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n")
         router.proc.send_signal(signal.SIGTERM)

@@ -266,10 +266,7 @@ def test_histograms_are_cumulative(router):
     assert buckets[-1] == (float("inf"), 1)
 
 
-TIERS = {
-    "tiers": {"gold": {"target": 1}, "spare": {"target": 0}, "merchant:shop": {"target": 1}},
-    "default_chain": ["gold", "spare"],
-}
+TIERS = {"tiers": {"gold": {"target": 1}, "spare": {"target": 0}}, "default_chain": ["gold", "spare"]}
 REASONS = ("busy", "draining", "suspended", "no_pods", "no_pools", "storage_error", "rate_limit")
 
 
@@ -287,15 +284,13 @@ def test_refused_calls_are_counted_by_their_reason(start_router):
         assert router.post("/api/v1/allocate", {"call_sid": call_sid, **fields}).status_code == status
 
     assert refusals(router) == {}
-    pool = router.allocate("CA1", merchant_id="shop")["source_pool"]
-    router.put("/api/v1/merchants/shop", {"pool": "shop", "fallback": ["none"]})
+    assert router.allocate("CA1")["source_pool"] == "pool:gold"
     router.put("/api/v1/merchants/lone", {"fallback": ["spare"]})
     router.put("/api/v1/merchants/lost", {"fallback": ["nowhere"]})
-    full = {"merchant_id": "shop"} if pool == "merchant:shop" else {}
-    refuse("CA2", **full)
+    refuse("CA2")
     assert refusals(router) == {"busy": 1}
     router.post("/api/v1/drain", {"pod_name": "agent-0"})
-    refuse("CA2", **full)
+    refuse("CA2")
     assert refusals(router) == {"busy": 1, "draining": 1}
     refuse("CA3", merchant_id="lone")
     refuse("CA4", merchant_id="lost")

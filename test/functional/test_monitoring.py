@@ -61,13 +61,13 @@ def listed():
 
 
 def test_the_list_of_metrics_is_what_running_routers_show(routers):
-    shown = families_of(routers)
-    assert shown == {name: kind for name, (kind, _) in listed().items()}
+    known = listed()
+    assert families_of(routers) == {name: kind for name, (kind, _) in known.items()}
     for router in routers:
         samples, types = scrape(router.metrics_url)
         for name, labels in samples:
             family = promql.family(name, types)
-            assert {label for label, _ in labels} - {"le"} == listed()[family][1], name
+            assert {label for label, _ in labels} - {"le"} == known[family][1], name
 
 
 def test_the_reference_is_what_the_binary_says():

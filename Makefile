@@ -69,9 +69,10 @@ lint: ## formatting, static analysis of C, shell and Python, our own checks of s
 format: ## format every C file in place
 	@find src test tools -name '*.[ch]' -exec clang-format -i {} +
 
-docs: all ## write docs/CONFIG.md from the table of settings, docs/API.md from the routing table, and the chart's values
+docs: all ## write docs/CONFIG.md from the table of settings, docs/METRICS.md from the registry, docs/API.md from the routing table, and the chart's values
 	@scripts/deps build test
 	@build/smart-router check-config --markdown >docs/CONFIG.md
+	@build/smart-router metrics --markdown >docs/METRICS.md
 	@$(PYTHON) scripts/api-docs build
 	@$(PYTHON) scripts/chart-values
 

@@ -10,6 +10,7 @@
 #include "app/app.h"
 #include "app/check.h"
 #include "app/check_files.h"
+#include "app/metric_list.h"
 #include "cli/cli.h"
 
 enum { OUTPUT_MAX = 1024 * 1024 };
@@ -77,6 +78,31 @@ static int print_openapi(void)
     return print(&buf);
 }
 
+static int print_metrics(bool as_markdown)
+{
+    struct metrics *metrics = NULL;
+    const char *label = NULL;
+    struct strbuf buf;
+    bool is_known = true;
+    int status;
+
+    if (metrics_new(&metrics) < 0 || metric_list_fill(metrics) < 0) {
+        cli_say("no memory for the metrics");
+        metrics_free(metrics);
+        return EXIT_FAILED;
+    }
+    strbuf_init(&buf, NULL, OUTPUT_MAX);
+    if (as_markdown)
+        is_known = metrics_write_reference(metrics, &buf, &label);
+    else
+        metrics_write_list(metrics, &buf);
+    if (!is_known)
+        cli_say("src/metrics/reference.c does not describe the label %s", label);
+    status = print(&buf);
+    metrics_free(metrics);
+    return is_known ? status : EXIT_FAILED;
+}
+
 /*
  * Somebody may have started us with a standard descriptor closed. The next one that is opened would take its
  * place, and the log would be written into a socket.
@@ -134,6 +160,11 @@ static int command_routes(const struct cli_options *options)
     return options->flags & CLI_OPENAPI ? print_openapi() : print_routes();
 }
 
+static int command_metrics(const struct cli_options *options)
+{
+    return print_metrics(options->flags & CLI_MARKDOWN);
+}
+
 /* The commands that need the whole program; src/cli has the others. The first is what runs without a name. */
 static const struct cli_command commands[] = {
     {.name = "serve", .help = "serve the API (the default)", .run = command_serve},
@@ -150,6 +181,12 @@ static const struct cli_command commands[] = {
         .help = "print every route of the API and the roles of the keys that may use it;\n"
                 "with --openapi print the OpenAPI document, which GET /openapi.json serves",
         .run = command_routes,
+    },
+    {
+        .name = "metrics",
+        .options = CLI_MARKDOWN,
+        .help = "print every metric of the router: its labels, its type and its meaning",
+        .run = command_metrics,
     },
 };
 

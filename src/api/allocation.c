@@ -77,15 +77,16 @@ static void allocation_note_refusal(const struct allocation *allocation, const s
     struct strbuf line;
 
     instruments_allocated(task->api->instruments, "", ALLOCATION_NO_PODS);
+    instruments_refused(task->api->instruments, api_refusal_reason(result->allocate.refusal));
     strbuf_init(&line, http_request_arena(task->request), REFUSAL_LINE_MAX);
     api_write_refusal(&line, result->allocate.refusal);
-    log_warn(ALLOCATION_NO_PODS_ERROR, log_str("call_sid", allocation->call_sid),
-             log_str("merchant", allocation->merchant_id), log_str("provider", allocation->owner),
-             log_str("chain", strbuf_slice(&line).data),
-             log_str("answer", has_fallback ? "fallback URL" : "refused"),
-             log_str("key", api_key_name(task->request)),
-             log_str("request_id", http_request_id(task->request)),
-             log_num("duration_us", api_task_us(task)));
+    log_warn(
+        ALLOCATION_NO_PODS_ERROR, log_str("call_sid", allocation->call_sid),
+        log_str("merchant", allocation->merchant_id), log_str("provider", allocation->owner),
+        log_str("chain", strbuf_slice(&line).data),
+        log_str("answer", has_fallback ? "fallback URL" : "refused"),
+        log_str("key", api_key_name(task->request)), log_str("request_id", http_request_id(task->request)),
+        log_str("traceparent", traceparent_text(task->request)), log_num("duration_us", api_task_us(task)));
 }
 
 void allocation_note(const struct allocation *allocation, const struct result *result)
@@ -102,6 +103,7 @@ void allocation_note(const struct allocation *allocation, const struct result *r
                  log_str("pool", call->pool), log_str("merchant", allocation->merchant_id),
                  log_str("provider", allocation->owner), log_str("key", api_key_name(task->request)),
                  log_str("request_id", http_request_id(task->request)),
+                 log_str("traceparent", traceparent_text(task->request)),
                  log_num("duration_us", api_task_us(task)));
     } else if (result->outcome == OUTCOME_NO_PODS) {
         allocation_note_refusal(allocation, result);
@@ -116,10 +118,12 @@ void allocation_note_failure(const struct allocation *allocation, int err)
     const struct api_task *task = &allocation->task;
 
     instruments_allocated(task->api->instruments, "", ALLOCATION_STORAGE_ERROR);
+    instruments_refused(task->api->instruments, CALL_REFUSED_STORE);
     log_error("call not allocated: the store cannot answer", log_str("call_sid", allocation->call_sid),
               log_str("merchant", allocation->merchant_id), log_str("provider", allocation->owner),
               log_str("cause", store_error_text(err)), log_str("key", api_key_name(task->request)),
               log_str("request_id", http_request_id(task->request)),
+              log_str("traceparent", traceparent_text(task->request)),
               log_num("duration_us", api_task_us(task)));
 }
 

@@ -50,12 +50,29 @@ int api_new(const struct api_settings *settings, struct store *store, struct met
         err = api_make_openapi(api);
     if (err == 0)
         err = drain_waits_new(settings->loop, &api->drain_waits);
+    if (err == 0)
+        err = scrapes_new(settings->loop, &api->scrapes);
     if (err < 0) {
         api_free(api);
         return err;
     }
     *ret_api = api;
     return 0;
+}
+
+int api_list_metrics(struct metrics *metrics)
+{
+    struct instruments *instruments = NULL;
+    struct gauges *gauges = NULL;
+    int err = instruments_new(metrics, &instruments);
+
+    if (err == 0)
+        err = gauges_new(metrics, &gauges);
+    if (err == 0)
+        gauges_set_process(gauges); /* the kinds of log lines */
+    instruments_free(instruments);  /* the families stay */
+    gauges_free(gauges);
+    return err;
 }
 
 struct api *api_free(struct api *api)
@@ -73,6 +90,7 @@ struct api *api_free(struct api *api)
     watchers_free(api->watchers);
     strbuf_release(&api->openapi);
     drain_waits_free(api->drain_waits);
+    scrapes_free(api->scrapes);
     free(api);
     return NULL;
 }
@@ -109,6 +127,7 @@ void api_end_watchers(struct api *api)
 {
     watchers_stop(api->watchers);
     drain_waits_stop(api->drain_waits);
+    scrapes_stop(api->scrapes);
 }
 
 void api_forget_servers(struct api *api)

@@ -72,6 +72,9 @@ void api_forget_servers(struct api *api);
 /* The name of the leader, for the status. */
 void api_set_leader(struct api *api, bool is_leader, const char *leader);
 
+/* Adds every family of metrics of the API, for their list. 0 or -ENOMEM. */
+int api_list_metrics(struct metrics *metrics) MUST_CHECK;
+
 /* Appends a line for each route: its method, its path and the roles that may use it. */
 void api_write_routes(struct strbuf *buf);
 

@@ -18,12 +18,14 @@
 #include "api/keys.h"
 #include "api/rate.h"
 #include "api/routes.h"
+#include "api/scrape.h"
 #include "api/secrets.h"
 #include "api/ws_url.h"
 #include "base/json.h"
 #include "base/log.h"
 #include "base/log_limit.h"
 #include "base/log_repeat.h"
+#include "http/traceparent.h"
 
 enum {
     API_TASK_MAGIC = 0x61746173,
@@ -50,6 +52,7 @@ struct api {
     struct gauges *gauges;
     struct watchers *watchers;
     struct drain_waits *drain_waits;
+    struct scrapes *scrapes;
     struct ws_url *ws_url;
     struct finished_calls
         *finished[SECRET_KINDS]; /* of the provider that has this kind of secret; else NULL */
@@ -62,6 +65,7 @@ struct api {
     size_t server_count;
     struct strbuf openapi; /* the answer of /openapi.json */
     uint64_t started_ms;   /* clock_elapsed_ms */
+    uint64_t heartbeat_ms; /* since 1970; the last heartbeat that the store took; 0: none yet */
     bool is_stopping;
     bool is_leader;
     char leader[API_LEADER_MAX + 1];
@@ -157,6 +161,7 @@ const char *api_pod_of_path(struct api *api, struct http_request *request);
 /* refusal.c: what stood in the way of each pool: as JSON, and as a line for the log. */
 void api_put_refusal(struct json_writer *json, const char *key, const struct refusal *refusal);
 void api_write_refusal(struct strbuf *buf, const struct refusal *refusal);
+enum call_refusal api_refusal_reason(const struct refusal *refusal);
 
 /*
  * guard.c: the guard and the admit hook of the server (see struct http_hooks); their argument is

@@ -18,8 +18,12 @@ struct gauges {
     struct metrics_family *assigned;
     struct metrics_family *capacity;
     struct metrics_family *free_calls;
+    struct metrics_family *draining;
+    struct metrics_family *suspended;
+    struct metrics_family *calls;
     struct metrics_family *desired;
     struct metrics_family *leader;
+    struct metrics_family *heartbeat;
     struct metrics_family *store_up;
     struct metrics_family *store_commands;
     struct metrics_family *store_errors;
@@ -57,11 +61,22 @@ static const struct {
      "Calls that the tier's pods could carry if all were available.", tier_label},
     {offsetof(struct gauges, free_calls), METRICS_GAUGE, "smart_router_pool_free_calls",
      "Calls that the tier's available pods could take now.", tier_label},
+    {offsetof(struct gauges, draining), METRICS_GAUGE, "smart_router_pool_draining_pods",
+     "Pods of the tier that drain: they get no new call and keep those that they have.", tier_label},
+    {offsetof(struct gauges, suspended), METRICS_GAUGE, "smart_router_pool_suspended_pods",
+     "Pods of the tier that are not ready and carry live calls, or are held back until their first "
+     "heartbeat.",
+     tier_label},
+    {offsetof(struct gauges, calls), METRICS_GAUGE, "smart_router_pool_calls",
+     "Calls that the tier's pods carry now.", tier_label},
     {offsetof(struct gauges, desired), METRICS_GAUGE, "smart_router_desired_pods",
      "Pods that the tier wants; tier \"all\" is the sum. Missing while the store does not answer.",
      tier_label},
     {offsetof(struct gauges, leader), METRICS_GAUGE, "smart_router_leader_status",
      "1 if this process leads, else 0.", NULL},
+    {offsetof(struct gauges, heartbeat), METRICS_GAUGE, "smart_router_last_heartbeat_timestamp_seconds",
+     "When this router last took a heartbeat of a pod, in seconds since 1970. Missing until there was one.",
+     NULL},
     {offsetof(struct gauges, store_up), METRICS_GAUGE, "smart_router_store_up",
      "1 if the store would answer an allocation now, else 0.", NULL},
     {offsetof(struct gauges, store_commands), METRICS_COUNTER, "smart_router_store_commands_total",
@@ -134,7 +149,8 @@ static void gauge_set(struct metrics_family *family, const char *label, double v
 void gauges_set_status(struct gauges *gauges, const struct result *result)
 {
     struct metrics_family *const cleared[] = {gauges->active_calls, gauges->available,  gauges->assigned,
-                                              gauges->capacity,     gauges->free_calls, gauges->desired};
+                                              gauges->capacity,     gauges->free_calls, gauges->draining,
+                                              gauges->suspended,    gauges->calls,      gauges->desired};
 
     for (size_t i = 0; i < ARRAY_LEN(cleared); i++)
         metrics_family_clear(cleared[i]);
@@ -148,6 +164,9 @@ void gauges_set_status(struct gauges *gauges, const struct result *result)
         gauge_set(gauges->assigned, tier->name, tier->assigned);
         gauge_set(gauges->capacity, tier->name, (double)tier->capacity);
         gauge_set(gauges->free_calls, tier->name, (double)tier->free);
+        gauge_set(gauges->draining, tier->name, tier->by_state[POD_DRAINING]);
+        gauge_set(gauges->suspended, tier->name, tier->by_state[POD_SUSPENDED]);
+        gauge_set(gauges->calls, tier->name, (double)tier->calls);
         gauge_set(gauges->desired, tier->name, (double)autoscale_of(result, tier).desired_pods);
     }
     /* Last: a tier of that name must not take its place. */
@@ -175,6 +194,12 @@ void gauges_set_store(struct gauges *gauges, const struct store *store)
 void gauges_set_leader(struct gauges *gauges, bool is_leader)
 {
     gauge_set(gauges->leader, NULL, is_leader);
+}
+
+void gauges_set_heartbeat(struct gauges *gauges, uint64_t at_ms)
+{
+    if (at_ms > 0)
+        gauge_set(gauges->heartbeat, NULL, (double)at_ms / 1000);
 }
 
 void gauges_set_connections(struct gauges *gauges, const char *listener, const struct http_server *server)

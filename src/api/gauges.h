@@ -21,6 +21,8 @@ struct gauges *gauges_free(struct gauges *gauges);
 void gauges_set_status(struct gauges *gauges, const struct result *result);
 void gauges_set_store(struct gauges *gauges, const struct store *store);
 void gauges_set_leader(struct gauges *gauges, bool is_leader);
+/* When a heartbeat was last taken, since 1970; 0: never. */
+void gauges_set_heartbeat(struct gauges *gauges, uint64_t at_ms);
 void gauges_set_connections(struct gauges *gauges, const char *listener, const struct http_server *server);
 /* Reads what the process itself knows: its resources, lines lost by the log. */
 void gauges_set_process(struct gauges *gauges);

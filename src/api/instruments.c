@@ -82,6 +82,7 @@ struct instruments {
     struct metrics_series *tier_errors;
     uint64_t stored_tier_errors; /* that tier_errors has already */
     struct metrics_series *limited;
+    struct metrics_series *refusals[CALL_REFUSALS];
     struct endpoint *endpoints[ENDPOINTS_MAX];
     size_t endpoint_count;
     struct metrics_series *shared_durations[DURATION_CLASSES]; /* from DURATION_BY_CLASS on */
@@ -94,6 +95,13 @@ static const char *const refusal_names[WEBHOOK_REFUSALS] = {
     [WEBHOOK_UNSIGNED] = "unsigned",         [WEBHOOK_WRONG] = "wrong",
     [WEBHOOK_UNVERIFIABLE] = "unverifiable", [WEBHOOK_REPLAYED] = "replayed",
     [WEBHOOK_OF_OTHERS] = "not_its_call",
+};
+
+static const char *const call_refusal_names[CALL_REFUSALS] = {
+    [CALL_REFUSED_BUSY] = "busy",           [CALL_REFUSED_DRAINING] = "draining",
+    [CALL_REFUSED_SUSPENDED] = "suspended", [CALL_REFUSED_NO_PODS] = "no_pods",
+    [CALL_REFUSED_NO_POOLS] = "no_pools",   [CALL_REFUSED_STORE] = "storage_error",
+    [CALL_REFUSED_RATE] = "rate_limit",
 };
 
 const char *webhook_refusal_name(enum webhook_refusal reason)
@@ -151,10 +159,22 @@ static bool instruments_add_forbidden(struct instruments *instruments, struct me
     return family != NULL;
 }
 
+static bool instruments_add_refusals(struct instruments *instruments, struct metrics *metrics)
+{
+    static const char *const label = "reason";
+    struct metrics_family *family =
+        metrics_family(metrics, METRICS_COUNTER, "smart_router_refusals_total",
+                       "Calls that asked for a pod and got none, by why.", &label, 1, NULL, 0);
+
+    for (size_t i = 0; i < CALL_REFUSALS && family; i++)
+        instruments->refusals[i] = metrics_series(family, &call_refusal_names[i]);
+    return family != NULL;
+}
+
 static bool instruments_add_families(struct instruments *instruments, struct metrics *metrics)
 {
     static const char *const request_labels[] = {"method", "endpoint", "status"};
-    static const char *const pool_labels[] = {"pool", "status"};
+    static const char *const pool_labels[] = {"pool", "status", "tier"};
     struct metrics_family *drains, *tier_errors, *limited;
 
     instruments->requests = metrics_family(metrics, METRICS_COUNTER, "http_requests_total",
@@ -165,10 +185,8 @@ static bool instruments_add_families(struct instruments *instruments, struct met
                        ARRAY_LEN(request_bounds));
     instruments->allocations =
         metrics_family(metrics, METRICS_COUNTER, "smart_router_allocations_total",
-                       "Calls that asked for a pod, by the pool that it came from.", pool_labels, 2, NULL, 0);
-    instruments->releases =
-        metrics_family(metrics, METRICS_COUNTER, "smart_router_releases_total",
-                       "Releases asked for, by the pool that the pod came from.", pool_labels, 2, NULL, 0);
+                       "Calls that asked for a pod, by the pool that it came from.", pool_labels, 3, NULL, 0);
+    instruments->releases = metrics_releases(metrics);
     instruments->store_durations = metrics_store_durations(metrics);
     drains = metrics_family(metrics, METRICS_COUNTER, "smart_router_drains_total", "Pods drained by request.",
                             NULL, 0, NULL, 0);
@@ -189,13 +207,15 @@ static bool instruments_add_families(struct instruments *instruments, struct met
 static void instruments_fill_pool(struct instruments *instruments, struct pool_series *series,
                                   const char *pool)
 {
+    const char *tier = name_of_pool_label(pool);
+
     snprintf(series->pool, sizeof(series->pool), "%s", pool);
     for (size_t i = 0; i < ALLOCATION_STATUSES; i++)
-        series->allocations[i] = metrics_series(instruments->allocations,
-                                                (const char *const[]){series->pool, allocation_names[i]});
+        series->allocations[i] =
+            metrics_series(instruments->allocations, (const char *const[]){pool, allocation_names[i], tier});
     for (size_t i = 0; i < RELEASE_STATUSES; i++)
         series->releases[i] =
-            metrics_series(instruments->releases, (const char *const[]){series->pool, release_names[i]});
+            metrics_series(instruments->releases, (const char *const[]){pool, release_names[i], tier});
 }
 
 int instruments_new(struct metrics *metrics, struct instruments **ret_instruments)
@@ -207,7 +227,8 @@ int instruments_new(struct metrics *metrics, struct instruments **ret_instrument
     map_init(&instruments->pools);
     if (!instruments_add_families(instruments, metrics) ||
         !instruments_add_unauthorized(instruments, metrics) ||
-        !instruments_add_forbidden(instruments, metrics) || !instruments_add_webhooks(instruments, metrics)) {
+        !instruments_add_forbidden(instruments, metrics) || !instruments_add_webhooks(instruments, metrics) ||
+        !instruments_add_refusals(instruments, metrics)) {
         instruments_free(instruments);
         return -ENOMEM;
     }
@@ -308,6 +329,13 @@ void instruments_webhook_refused(struct instruments *instruments, const char *pr
 void instruments_limited(struct instruments *instruments)
 {
     metrics_add(instruments->limited, 1);
+    instruments_refused(instruments, CALL_REFUSED_RATE);
+}
+
+void instruments_refused(struct instruments *instruments, enum call_refusal reason)
+{
+    assert(reason < CALL_REFUSALS);
+    metrics_add(instruments->refusals[reason], 1);
 }
 
 void instruments_asked(struct instruments *instruments, enum command_type type, uint64_t duration_ns)

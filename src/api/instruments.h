@@ -53,6 +53,18 @@ enum webhook_refusal {
     WEBHOOK_REFUSALS,
 };
 
+/* Why a call got no pod. The first that fits: what an operator can do about it is in that order. */
+enum call_refusal {
+    CALL_REFUSED_BUSY,      /* pods of its chain carry as many calls as they may */
+    CALL_REFUSED_DRAINING,  /* none is busy, but some drain */
+    CALL_REFUSED_SUSPENDED, /* nor drains, but some are suspended */
+    CALL_REFUSED_NO_PODS,   /* its pools have no pods */
+    CALL_REFUSED_NO_POOLS,  /* its chain has no configured pool */
+    CALL_REFUSED_STORE,     /* the store could not answer */
+    CALL_REFUSED_RATE,      /* RATE_LIMIT */
+    CALL_REFUSALS,
+};
+
 /* "unsigned", "wrong": for the metrics and the log. */
 const char *webhook_refusal_name(enum webhook_refusal reason);
 
@@ -82,8 +94,11 @@ void instruments_forbidden(struct instruments *instruments, enum role role);
 void instruments_webhook_refused(struct instruments *instruments, const char *provider,
                                  enum webhook_refusal reason);
 
-/* RATE_LIMIT refused a request. */
+/* RATE_LIMIT refused a request; counted as a refused call, too. */
 void instruments_limited(struct instruments *instruments);
+
+/* A call got no pod. */
+void instruments_refused(struct instruments *instruments, enum call_refusal reason);
 
 /* One command took that long in the store. */
 void instruments_asked(struct instruments *instruments, enum command_type type, uint64_t duration_ns);

@@ -1,13 +1,10 @@
 /*
- * monitoring.c - the routes that monitors ask: /health, /ready, /metrics and /api/v1/status.
+ * monitoring.c - the routes that monitors ask: /health, /ready and /api/v1/status.
  */
 #include "api/api_internal.h"
-#include "api/gauges.h"
 #include "base/clock.h"
 #include "base/log.h"
 #include "base/version.h"
-
-enum { METRICS_PAGE_MAX = 6 * 1024 * 1024 };
 
 /* Asks nobody: it is true as long as the loop turns. */
 void api_health(struct http_request *request, void *arg UNUSED)
@@ -33,50 +30,6 @@ void api_ready(struct http_request *request, void *arg)
     json_object_end(&json);
     http_response_header(request, "Retry-After", "1");
     api_reply_json(request, 503, &buf);
-}
-
-/* `result` NULL: the store did not answer. The rest is worth knowing all the more then. */
-static void api_metrics_answer(struct api_task *task, const struct result *result)
-{
-    struct api *api = task->api;
-    struct store_stats stats;
-    struct strbuf buf;
-
-    store_stats(api->store, &stats);
-    instruments_set_stored_tiers_refused(api->instruments, stats.tier_errors);
-    gauges_set_status(api->gauges, result);
-    gauges_set_store(api->gauges, api->store);
-    gauges_set_leader(api->gauges, api->is_leader);
-    gauges_set_process(api->gauges);
-    for (size_t i = 0; i < api->server_count; i++)
-        gauges_set_connections(api->gauges, api->server_names[i], api->servers[i]);
-    strbuf_init(&buf, http_request_arena(task->request), METRICS_PAGE_MAX);
-    metrics_write(api->metrics, &buf);
-    api_reply(task->request, 200, "text/plain; version=0.0.4; charset=utf-8", &buf);
-}
-
-static void api_metrics_stored(struct api_task *task, const struct result *result)
-{
-    api_metrics_answer(task, result);
-}
-
-static void api_metrics_failed(struct api_task *task, int err)
-{
-    log_debug("metrics are without the store's part", log_str("cause", store_error_text(err)),
-              log_str("request_id", http_request_id(task->request)));
-    api_metrics_answer(task, NULL);
-}
-
-void api_metrics(struct http_request *request, void *arg)
-{
-    struct api_task *task = api_task_new(arg, request, sizeof(*task), api_metrics_stored);
-    struct command command = {.type = COMMAND_STATUS};
-
-    if (!task)
-        return;
-    command.status.with_sets = task->api->settings.scales_sets;
-    task->failed = api_metrics_failed;
-    api_execute(task, &command);
 }
 
 static void put_pool_count(struct json_writer *json, const char *tier, const char *what, uint64_t count)

@@ -6,6 +6,7 @@
 #include "api/api_internal.h"
 #include "api/page.h"
 #include "api/params.h"
+#include "base/clock.h"
 #include "base/log.h"
 #include "http/address_rule.h"
 #include "http/proxy_headers.h"
@@ -391,6 +392,7 @@ static void api_pod_heartbeat_stored(struct api_task *task, const struct result 
         api_refuse_outcome(task->request, result, POD_NOT_FOUND);
         return;
     }
+    task->api->heartbeat_ms = clock_wall_ms();
     log_heartbeat(pod_task, result);
     api_reply_begin(task->request, &buf, &json);
     json_put_bool(&json, "success", true);

@@ -1,6 +1,6 @@
 /*
- * refusal.c - writes the reason why no pod was found, as JSON for an answer and as text for the
- * log.
+ * refusal.c - the reason why no pod was found: as JSON for an answer, as text for the log, and as
+ * one word for the metrics.
  */
 #include "api/api_internal.h"
 
@@ -58,4 +58,24 @@ void api_write_refusal(struct strbuf *buf, const struct refusal *refusal)
             strbuf_append_str(buf, "; ");
         write_step(buf, &refusal->steps[i]);
     }
+}
+
+enum call_refusal api_refusal_reason(const struct refusal *refusal)
+{
+    uint64_t by_state[POD_STATES] = {0};
+    bool has_pool = false;
+
+    for (size_t i = 0; refusal && i < refusal->count; i++) {
+        has_pool |= refusal->steps[i].is_configured;
+        for (int state = 0; state < POD_STATES; state++)
+            by_state[state] += refusal->steps[i].by_state[state];
+    }
+    /* A pod that is available now was taken while this call was refused: it was busy, so to speak. */
+    if (by_state[POD_BUSY] + by_state[POD_AVAILABLE] > 0)
+        return CALL_REFUSED_BUSY;
+    if (by_state[POD_DRAINING] > 0)
+        return CALL_REFUSED_DRAINING;
+    if (by_state[POD_SUSPENDED] > 0)
+        return CALL_REFUSED_SUSPENDED;
+    return has_pool ? CALL_REFUSED_NO_PODS : CALL_REFUSED_NO_POOLS;
 }

@@ -41,24 +41,24 @@ void api_note_release(const struct api_task *task, const struct result *result, 
                          is_ok ? RELEASE_SUCCESS : RELEASE_NOT_FOUND);
     if (!is_ok && !api_key_name(task->request) && !log_limit_passes(kind, LOG_INFO))
         return;
-    log_info(is_ok ? "call released" : "release of an unknown call", log_str("call_sid", call_sid),
-             log_str("pod", is_ok ? result->release.call.pod : NULL),
-             log_str("pool", is_ok ? result->release.call.pool : NULL),
-             log_str("released_to", is_ok ? result->release.released_to : NULL),
-             log_str("merchant", is_ok ? result->release.call.merchant_id : NULL), log_str("reason", reason),
-             log_str("key", api_key_name(task->request)),
-             log_str("request_id", http_request_id(task->request)),
-             log_num("duration_us", api_task_us(task)));
+    log_info(
+        is_ok ? "call released" : "release of an unknown call", log_str("call_sid", call_sid),
+        log_str("pod", is_ok ? result->release.call.pod : NULL),
+        log_str("pool", is_ok ? result->release.call.pool : NULL),
+        log_str("released_to", is_ok ? result->release.released_to : NULL),
+        log_str("merchant", is_ok ? result->release.call.merchant_id : NULL), log_str("reason", reason),
+        log_str("key", api_key_name(task->request)), log_str("request_id", http_request_id(task->request)),
+        log_str("traceparent", traceparent_text(task->request)), log_num("duration_us", api_task_us(task)));
 }
 
 void api_note_release_failure(const struct api_task *task, int err, const char *call_sid, const char *reason)
 {
     instruments_released(task->api->instruments, "", RELEASE_STORAGE_ERROR);
-    log_warn("call not released: the store cannot answer; its lease ends it", log_str("call_sid", call_sid),
-             log_str("cause", store_error_text(err)), log_str("reason", reason),
-             log_str("key", api_key_name(task->request)),
-             log_str("request_id", http_request_id(task->request)),
-             log_num("duration_us", api_task_us(task)));
+    log_warn(
+        "call not released: the store cannot answer; its lease ends it", log_str("call_sid", call_sid),
+        log_str("cause", store_error_text(err)), log_str("reason", reason),
+        log_str("key", api_key_name(task->request)), log_str("request_id", http_request_id(task->request)),
+        log_str("traceparent", traceparent_text(task->request)), log_num("duration_us", api_task_us(task)));
 }
 
 static void api_release_stored(struct api_task *task, const struct result *result)

@@ -20,6 +20,7 @@ void api_log_request(struct http_request *request, enum log_level level, const c
            log_str("path", log_cut(path_text, http_request_path(request))), log_num("status", status),
            log_str("error", error), log_str("key", api_key_name(request)),
            log_str("peer", http_request_peer(request)), log_str("request_id", http_request_id(request)),
+           log_str("traceparent", traceparent_text(request)),
            log_num("duration_us", (int64_t)((clock_elapsed_ns() - http_request_started_ns(request)) / 1000)));
 }
 

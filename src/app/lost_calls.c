@@ -34,23 +34,36 @@ void lost_calls_also_tell(struct lost_calls *lost_calls, call_finished_fn fn, vo
     lost_calls->tell_arg = arg;
 }
 
-int lost_calls_new(struct store *store, struct metrics *metrics, struct lost_calls **ret_lost_calls)
+static struct metrics_series *ended_series(struct metrics_family *family, enum call_end why)
+{
+    const char *reason = call_end_name(why);
+
+    return metrics_series(family, &reason);
+}
+
+struct metrics_family *lost_calls_family(struct metrics *metrics)
 {
     static const char *const labels[] = {"reason"};
     struct metrics_family *family =
         metrics_family(metrics, METRICS_COUNTER, "smart_router_calls_ended_total",
                        "Calls that ended without being released.", labels, 1, NULL, 0);
+
+    for (int i = 0; i < ENDED_REASONS && family; i++)
+        (void)ended_series(family, (enum call_end)i);
+    return family;
+}
+
+int lost_calls_new(struct store *store, struct metrics *metrics, struct lost_calls **ret_lost_calls)
+{
+    struct metrics_family *family = lost_calls_family(metrics);
     struct lost_calls *lost_calls = calloc(1, sizeof(*lost_calls));
 
     if (!family || !lost_calls) {
         free(lost_calls);
         return -ENOMEM;
     }
-    for (int i = 0; i < ENDED_REASONS; i++) {
-        const char *reason = call_end_name((enum call_end)i);
-
-        lost_calls->by_reason[i] = metrics_series(family, &reason);
-    }
+    for (int i = 0; i < ENDED_REASONS; i++)
+        lost_calls->by_reason[i] = ended_series(family, (enum call_end)i);
     store_on_ended(store, lost_calls_told, lost_calls);
     *ret_lost_calls = lost_calls;
     return 0;

@@ -10,6 +10,9 @@
 
 struct lost_calls; /* opaque: see ended.c */
 
+/* The family that it counts in. NULL only without memory. */
+struct metrics_family *lost_calls_family(struct metrics *metrics) MUST_CHECK;
+
 /* Listens to `store` from now on; free it after the store. */
 int lost_calls_new(struct store *store, struct metrics *metrics,
                    struct lost_calls **ret_lost_calls) MUST_CHECK;

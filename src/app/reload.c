@@ -34,13 +34,24 @@ static int reload_give_api(struct api *api, const struct settings *settings)
     return api_set_secrets(api, texts, settings->api_keys);
 }
 
-int reload_new(const struct reload_parts *parts, struct reload **ret_reload)
+static const char *const reload_success = "success", *const reload_failed = "failed";
+
+struct metrics_family *reload_family(struct metrics *metrics)
 {
     static const char *const label = "status";
-    static const char *const success = "success", *const failed = "failed";
-    struct metrics_family *family =
-        metrics_family(parts->metrics, METRICS_COUNTER, "smart_router_reloads_total",
-                       "Reloads asked for with SIGHUP.", &label, 1, NULL, 0);
+    struct metrics_family *family = metrics_family(metrics, METRICS_COUNTER, "smart_router_reloads_total",
+                                                   "Reloads asked for with SIGHUP.", &label, 1, NULL, 0);
+
+    if (family) {
+        metrics_series(family, &reload_success);
+        metrics_series(family, &reload_failed);
+    }
+    return family;
+}
+
+int reload_new(const struct reload_parts *parts, struct reload **ret_reload)
+{
+    struct metrics_family *family = reload_family(parts->metrics);
     int err = reload_give_api(parts->api, config_settings(parts->config));
     struct reload *reload;
 
@@ -50,8 +61,8 @@ int reload_new(const struct reload_parts *parts, struct reload **ret_reload)
     if (!reload)
         return -ENOMEM;
     reload->parts = *parts;
-    reload->successes = metrics_series(family, &success);
-    reload->failures = metrics_series(family, &failed);
+    reload->successes = metrics_series(family, &reload_success);
+    reload->failures = metrics_series(family, &reload_failed);
     *ret_reload = reload;
     return 0;
 }

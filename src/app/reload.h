@@ -26,6 +26,9 @@ struct reload_parts {
     struct metrics *metrics;
 };
 
+/* The family that it counts in. NULL only without memory. */
+struct metrics_family *reload_family(struct metrics *metrics) MUST_CHECK;
+
 /* Also gives `api` the secrets of the start. -ENOMEM, or -EINVAL if those were never checked. */
 int reload_new(const struct reload_parts *parts, struct reload **ret_reload) MUST_CHECK;
 

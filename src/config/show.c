@@ -2,13 +2,11 @@
  * show.c - prints the settings in force (check-config), and the reference of all settings
  * (docs/CONFIG.md).
  */
+#include "base/wrap.h"
 #include "config/config_internal.h"
 #include "config/value.h"
 
-enum {
-    SHOW_COLUMNS = 100,
-    SHOW_PARAGRAPH_MAX = 64 * 1024,
-};
+enum { SHOW_PARAGRAPH_MAX = 64 * 1024 };
 
 static void show_origin(const struct config *config, size_t i, struct strbuf *buf)
 {
@@ -40,47 +38,13 @@ void config_show(const struct config *config, struct strbuf *buf)
     }
 }
 
-/* Counts characters, not bytes. */
-static size_t columns_of(const char *text, size_t len)
-{
-    size_t columns = 0;
-
-    for (size_t i = 0; i < len; i++)
-        columns += ((unsigned char)text[i] & 0xc0) != 0x80;
-    return columns;
-}
-
-/* Appends the text in lines of at most SHOW_COLUMNS, broken at its spaces; later lines are indented. */
-static void show_wrapped(struct strbuf *buf, const char *text, const char *indent)
-{
-    size_t column = 0;
-
-    while (*text) {
-        size_t len = strcspn(text, " ");
-        size_t columns = columns_of(text, len);
-
-        if (column > 0 && column + 1 + columns > SHOW_COLUMNS) {
-            strbuf_printf(buf, "\n%s", indent);
-            column = strlen(indent);
-        } else if (column > 0) {
-            strbuf_append_char(buf, ' ');
-            column++;
-        }
-        strbuf_append(buf, text, len);
-        column += columns;
-        text += len;
-        text += strspn(text, " ");
-    }
-    strbuf_append_char(buf, '\n');
-}
-
 /* Without memory for the paragraph the whole text fails. */
 static void show_paragraph(struct strbuf *buf, struct strbuf *text, const char *indent)
 {
     if (strbuf_failed(text))
         buf->failed = true;
     else
-        show_wrapped(buf, text->data, indent);
+        wrap_append(buf, text->data, indent);
     strbuf_reset(text);
 }
 
@@ -152,9 +116,9 @@ void config_show_markdown(struct strbuf *buf)
              "\n"
              "<!-- Made by `smart-router check-config --markdown` from src/config/table.c: do not edit. -->\n"
              "\n");
-    show_wrapped(buf, show_intro, "");
+    wrap_append(buf, show_intro, "");
     strbuf_append_char(buf, '\n');
-    show_wrapped(buf, show_unknown, "");
+    wrap_append(buf, show_unknown, "");
     for (size_t i = 0; i < config_table_len; i++) {
         const struct setting *setting = &config_table[i];
 
@@ -169,6 +133,6 @@ void config_show_markdown(struct strbuf *buf)
     show_secret_files(&text);
     show_paragraph(buf, &text, "");
     strbuf_append_char(buf, '\n');
-    show_wrapped(buf, show_modes, "");
+    wrap_append(buf, show_modes, "");
     strbuf_release(&text);
 }

@@ -18,6 +18,7 @@ struct connection {
     char call_sid[CALL_SID_MAX + 1];
     char pod[POD_NAME_MAX + 1];
     char request_id[HTTP_REQUEST_ID_MAX + 1];
+    char traceparent[TRACEPARENT_LEN + 1]; /* "": none */
 };
 
 static void call_connection_ended(void *arg, const struct tunnel_report *report)
@@ -36,7 +37,7 @@ static void call_connection_ended(void *arg, const struct tunnel_report *report)
              log_num("bytes_to_pod", (int64_t)report->to_pod_bytes),
              log_num("bytes_to_client", (int64_t)report->to_client_bytes),
              log_num("duration_ms", (int64_t)report->duration_ms),
-             log_str("request_id", connection->request_id));
+             log_str("request_id", connection->request_id), log_str("traceparent", connection->traceparent));
     calls_drop(connection->call, true);
     if (report->pod_broke)
         probe_start(gateway, connection->pod);
@@ -67,6 +68,8 @@ int call_connection_start(struct gateway *gateway, const struct call_connection_
     snprintf(connection->call_sid, sizeof(connection->call_sid), "%s", names->call_sid);
     snprintf(connection->pod, sizeof(connection->pod), "%s", names->pod);
     snprintf(connection->request_id, sizeof(connection->request_id), "%s", names->request_id);
+    snprintf(connection->traceparent, sizeof(connection->traceparent), "%s",
+             names->traceparent ? names->traceparent : "");
     err = tunnel_start(&settings, client, pod, to_client, to_pod, call_connection_ended, connection,
                        &connection->tunnel);
     if (err < 0) {
@@ -79,7 +82,7 @@ int call_connection_start(struct gateway *gateway, const struct call_connection_
     metrics_add(gateway->metrics.opened, 1);
     calls_opened(call);
     log_info("connection opened", log_str("call_sid", connection->call_sid), log_str("pod", connection->pod),
-             log_str("request_id", connection->request_id));
+             log_str("request_id", connection->request_id), log_str("traceparent", connection->traceparent));
     return 0;
 }
 

@@ -424,7 +424,9 @@ static void call_note_release(const struct held_call *call, const struct result 
 {
     const struct call_info *info = &result->release.call;
 
-    metrics_add(metrics_series(call->calls->releases, (const char *const[]){info->pool, "success"}), 1);
+    metrics_add(metrics_series(call->calls->releases,
+                               (const char *const[]){info->pool, "success", name_of_pool_label(info->pool)}),
+                1);
     log_info("call released", log_str("call_sid", call->call_sid), log_str("pod", info->pod),
              log_str("pool", info->pool), log_str("released_to", result->release.released_to),
              log_str("reason", "its connection has closed"));
@@ -739,14 +741,11 @@ void calls_drop(struct held_call *call, bool was_open)
 int calls_new(uv_loop_t *loop, const struct calls_settings *settings, const struct asker *asker,
               struct metrics *metrics, struct calls **ret_calls)
 {
-    static const char *const labels[] = {"pool", "status"};
     struct calls *calls = calloc(1, sizeof(*calls));
 
     if (!calls)
         return -ENOMEM;
-    calls->releases =
-        metrics_family(metrics, METRICS_COUNTER, "smart_router_releases_total",
-                       "Releases asked for, by the pool that the pod came from.", labels, 2, NULL, 0);
+    calls->releases = metrics_releases(metrics);
     if (!calls->releases) {
         free(calls);
         return -ENOMEM;

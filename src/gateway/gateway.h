@@ -66,6 +66,9 @@ int gateway_new(uv_loop_t *loop, const struct gateway_settings *settings, struct
  */
 int gateway_set_secret(struct gateway *gateway, const char *secret) MUST_CHECK;
 
+/* Adds every family of metrics of the gateway, for their list. 0 or -ENOMEM. */
+int gateway_list_metrics(struct metrics *metrics) MUST_CHECK;
+
 /* Adds the routes to `server`. */
 int gateway_serve(struct gateway *gateway, struct http_server *server) MUST_CHECK;
 

@@ -11,6 +11,7 @@
 #include "gateway/gateway.h"
 #include "gateway/presence.h"
 #include "gateway/tunnel.h"
+#include "http/traceparent.h"
 
 /* Why a connection was refused; a label of the metrics. */
 enum stream_refusal {
@@ -103,6 +104,7 @@ struct call_connection_names {
     const char *call_sid;
     const char *pod;
     const char *request_id;
+    const char *traceparent; /* NULL: none */
 };
 int call_connection_start(struct gateway *gateway, const struct call_connection_names *names,
                           struct held_call *call, uv_tcp_t *client, uv_tcp_t *pod, struct slice to_client,

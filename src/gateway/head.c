@@ -3,10 +3,10 @@
  */
 #include "gateway/head.h"
 
-#include "base/hex.h"
 #include "base/slice.h"
 #include "core/names.h"
 #include "http/proxy_headers.h"
+#include "http/traceparent.h"
 
 /* What RFC 9110 calls hop-by-hop, and what frames a body. */
 static bool is_for_one_hop(struct slice name)
@@ -95,53 +95,12 @@ static void append_forwarded_for(const struct http_request *request, bool is_by_
     strbuf_append(buf, "\r\n", 2);
 }
 
-/* Are the `len` characters from `at` on hexadecimal digits in lower case, and not all of them zeros? */
-static bool is_trace_id(struct slice text, size_t at, size_t len)
-{
-    bool is_zero = true;
-
-    for (size_t i = at; i < at + len; i++) {
-        char c = text.data[i];
-
-        if (!(c >= '0' && c <= '9') && !(c >= 'a' && c <= 'f'))
-            return false;
-        is_zero = is_zero && c == '0';
-    }
-    return !is_zero;
-}
-
-/* W3C Trace Context: "00-TRACE-PARENT-FLAGS". What a later version adds stands behind one more hyphen. */
-static bool is_traceparent(struct slice text)
-{
-    enum { TRACE_AT = 3, PARENT_AT = 36, FLAGS_AT = 53, BASE_LEN = 55 };
-
-    if (text.len < BASE_LEN || text.data[TRACE_AT - 1] != '-' || text.data[PARENT_AT - 1] != '-' ||
-        text.data[FLAGS_AT - 1] != '-')
-        return false;
-    if (!is_trace_id(text, TRACE_AT, PARENT_AT - 1 - TRACE_AT) ||
-        !is_trace_id(text, PARENT_AT, FLAGS_AT - 1 - PARENT_AT))
-        return false;
-    if (hex_pair(text.data) < 0 || hex_pair(text.data) == 0xff || hex_pair(text.data + FLAGS_AT) < 0)
-        return false;
-    return text.len == BASE_LEN || (hex_pair(text.data) > 0 && text.data[BASE_LEN] == '-');
-}
-
-/* The client's own, if there is one and no other; else data is NULL: then its tracestate means nothing. */
+/* The client's own, if it is to be passed on; else data is NULL: then its tracestate means nothing. */
 static struct slice find_traceparent(const struct http_request *request)
 {
-    struct slice found = {NULL, 0};
+    struct slice found = traceparent_find(request);
 
-    for (size_t i = 0; i < http_request_header_count(request); i++) {
-        struct slice name, value;
-
-        http_request_header_at(request, i, &name, &value);
-        if (!slice_is_word(name, "traceparent"))
-            continue;
-        if (found.data || !is_traceparent(value) || is_named_in_connection(request, name))
-            return (struct slice){NULL, 0};
-        found = value;
-    }
-    return found;
+    return is_named_in_connection(request, SLICE("traceparent")) ? (struct slice){NULL, 0} : found;
 }
 
 /* A store that other programs write to may hold names that are none of ours: they are no headers. */

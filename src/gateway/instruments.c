@@ -87,3 +87,10 @@ void gateway_count_failure(struct gateway *gateway, int err)
 
     metrics_add(gateway->metrics.failures[failure], 1);
 }
+
+int gateway_list_metrics(struct metrics *metrics)
+{
+    struct gateway_metrics count;
+
+    return gateway_count_in(&count, metrics);
+}

@@ -146,7 +146,8 @@ static void log_refusal(const struct gateway *gateway UNUSED, struct http_reques
            log_str("pod", log_cut(pod_text, slice_of(pod ? pod : ""))),
            log_str("call_sid", opening ? opening->call_sid : NULL),
            log_str("pod_answer", opening && opening->pod_answer[0] ? opening->pod_answer : NULL),
-           log_str("client", http_request_peer(request)), log_str("request_id", http_request_id(request)));
+           log_str("client", http_request_peer(request)), log_str("request_id", http_request_id(request)),
+           log_str("traceparent", traceparent_text(request)));
 }
 
 static void refuse(struct gateway *gateway, struct http_request *request, struct opening *opening, int status,
@@ -221,7 +222,11 @@ static void opening_carry(struct opening *opening)
     struct held_call *call = opening->call;
     size_t others;
     const struct call_connection_names names = {
-        .call_sid = opening->call_sid, .pod = opening->pod, .request_id = http_request_id(opening->request)};
+        .call_sid = opening->call_sid,
+        .pod = opening->pod,
+        .request_id = http_request_id(opening->request),
+        .traceparent = traceparent_text(opening->request),
+    };
     uv_tcp_t *client;
     struct slice early;
     int err;

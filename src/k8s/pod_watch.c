@@ -200,6 +200,12 @@ static void pods_fail_refused(struct k8s_pod_watch *pods, const char *verb, int 
     pods_fail(pods, &(struct trouble){verb, 0, code}, text, max_u64(retry_after_ms, status->retry_after_ms));
 }
 
+static void pods_heard(const struct k8s_pod_watch *pods)
+{
+    if (pods->settings.on_heard)
+        pods->settings.on_heard(pods->settings.arg);
+}
+
 static void pods_log_skipped(struct k8s_pod_watch *pods, const char *name, size_t count)
 {
     size_t told;
@@ -294,6 +300,7 @@ static void pods_complete(struct k8s_pod_watch *pods)
     log_debug("pods listed", log_num("pods", (int64_t)list->count), log_num("pages", (int64_t)listing->pages),
               log_str("version", list->version));
     pods_schedule(pods, PODS_NEXT_WATCH, 0);
+    pods_heard(pods);
     pods->settings.on_list(pods->settings.arg, list->pods, list->count);
     listing_free(listing);
 }
@@ -413,6 +420,7 @@ static void watch_event(struct k8s_pod_watch *pods, struct slice text)
         return;
     }
     pods->has_event = true;
+    pods_heard(pods);
     pods_log_recovery(pods, "watch");
     if (event.type == K8S_POD_EVENT_SEEN && event.pod.lacks_container)
         pods_log_lacking(pods, event.pod.name, 1);

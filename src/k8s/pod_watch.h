@@ -36,6 +36,8 @@ struct k8s_pod_watch_settings {
     void (*on_gone)(void *arg, const struct k8s_pod *pod);
     /* A failure that is waited out, for the metrics; it has been logged, once for each kind of trouble. */
     void (*on_trouble)(void *arg);
+    /* A list or an event has come, also one that only says that the watch lives. NULL: nobody asks. */
+    void (*on_heard)(void *arg);
     void *arg;
 };
 

@@ -288,6 +288,13 @@ static void kube_trouble(void *arg)
     metrics_add(manager->kube_failures, 1);
 }
 
+static void kube_heard(void *arg)
+{
+    struct manager *manager = arg;
+
+    metrics_set(manager->watch_heard, (double)clock_wall_ms() / 1000);
+}
+
 int kube_start(struct manager *manager)
 {
     const struct k8s_pod_watch_settings settings = {
@@ -300,6 +307,7 @@ int kube_start(struct manager *manager)
         .on_seen = kube_changed,
         .on_gone = kube_gone,
         .on_trouble = kube_trouble,
+        .on_heard = kube_heard,
         .arg = manager,
     };
 

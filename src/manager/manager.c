@@ -13,11 +13,48 @@
 /* Calls come faster than pods: a pod that is wanted again must not stay drained for long. */
 enum { SCALE_INTERVAL_MS = 5000 };
 
-static struct metrics_series *manager_counter(struct metrics *metrics, const char *name, const char *help)
+static struct metrics_series *manager_series(struct metrics *metrics, enum metrics_type type,
+                                             const char *name, const char *help)
 {
-    struct metrics_family *family = metrics_family(metrics, METRICS_COUNTER, name, help, NULL, 0, NULL, 0);
+    struct metrics_family *family = metrics_family(metrics, type, name, help, NULL, 0, NULL, 0);
 
     return family ? metrics_series(family, NULL) : NULL;
+}
+
+static int manager_add_counters(struct manager *manager, struct metrics *metrics)
+{
+    manager->zombies_recovered =
+        manager_series(metrics, METRICS_COUNTER, "smart_router_zombies_recovered_total",
+                       "Calls ended because their lease expired, and pods brought back by a sweep.");
+    manager->empty_lists =
+        manager_series(metrics, METRICS_COUNTER, "smart_router_empty_pod_lists_total",
+                       "Lists of pods from Kubernetes in which there was none: NAMESPACE or "
+                       "POD_LABEL_SELECTOR may be wrong.");
+    manager->sweeps = manager_series(metrics, METRICS_COUNTER, "smart_router_sweeps_total", "Sweeps begun.");
+    return manager->zombies_recovered && manager->empty_lists && manager->sweeps ? 0 : -ENOMEM;
+}
+
+/* They keep their values when this router leads no more: the newest of all routers is the right one. */
+static int manager_add_times(struct manager *manager, struct metrics *metrics)
+{
+    struct metrics_series *interval = manager_series(
+        metrics, METRICS_GAUGE, "smart_router_sync_interval_seconds",
+        "RECONCILE_INTERVAL: how often all pods are synced. Missing on routers that never led.");
+
+    manager->synced_at = manager_series(
+        metrics, METRICS_GAUGE, "smart_router_last_sync_timestamp_seconds",
+        "When this router last finished a full sync of the pods, in seconds since 1970; 0 before the first "
+        "one. Missing on routers that never led.");
+    if (!interval || !manager->synced_at)
+        return -ENOMEM;
+    metrics_set(interval, (double)manager->settings.reconcile_interval_ms / 1000);
+    if (manager->settings.source != POD_SOURCE_KUBERNETES)
+        return 0;
+    manager->watch_heard = manager_series(
+        metrics, METRICS_GAUGE, "smart_router_watch_last_event_timestamp_seconds",
+        "When this router last heard from Kubernetes about its pods (a list, an event or a bookmark), in "
+        "seconds since 1970. Missing on routers that never led.");
+    return manager->watch_heard ? 0 : -ENOMEM;
 }
 
 static int manager_add_metrics(struct manager *manager, struct metrics *metrics)
@@ -26,22 +63,15 @@ static int manager_add_metrics(struct manager *manager, struct metrics *metrics)
     static const char *const task_label[] = {"task"};
     struct metrics_family *sync_seconds, *failures, *store_durations;
 
-    manager->zombies_recovered =
-        manager_counter(metrics, "smart_router_zombies_recovered_total",
-                        "Calls ended because their lease expired, and pods brought back by a sweep.");
-    manager->empty_lists =
-        manager_counter(metrics, "smart_router_empty_pod_lists_total",
-                        "Lists of pods from Kubernetes in which there was none: NAMESPACE or "
-                        "POD_LABEL_SELECTOR may be wrong.");
-    manager->sweeps = manager_counter(metrics, "smart_router_sweeps_total", "Sweeps begun.");
+    if (manager_add_counters(manager, metrics) < 0 || manager_add_times(manager, metrics) < 0)
+        return -ENOMEM;
     sync_seconds = metrics_family(metrics, METRICS_HISTOGRAM, "smart_router_sync_duration_seconds",
                                   "Duration of a full sync of the pods.", NULL, 0, bounds, ARRAY_LEN(bounds));
     failures =
         metrics_family(metrics, METRICS_COUNTER, "smart_router_task_failures_total",
                        "Runs of background tasks that failed and are tried again.", task_label, 1, NULL, 0);
     store_durations = metrics_store_durations(metrics);
-    if (!manager->zombies_recovered || !manager->empty_lists || !manager->sweeps || !sync_seconds ||
-        !failures || !store_durations)
+    if (!sync_seconds || !failures || !store_durations)
         return -ENOMEM;
 
     manager->sync_seconds = metrics_series(sync_seconds, NULL);
@@ -55,6 +85,13 @@ static int manager_add_metrics(struct manager *manager, struct metrics *metrics)
     manager->marking.failures_total = metrics_series(failures, (const char *const[]){"mark"});
     manager->marking.store_durations = store_durations;
     return 0;
+}
+
+int manager_list_metrics(struct metrics *metrics)
+{
+    struct manager manager = {.settings = {.source = POD_SOURCE_KUBERNETES}};
+
+    return manager_add_metrics(&manager, metrics);
 }
 
 /* What the static source has to say never changes: it is told once, here. */

@@ -44,6 +44,9 @@ struct manager_settings {
 int manager_new(uv_loop_t *loop, const struct manager_settings *settings, struct store *store,
                 struct metrics *metrics, struct manager **ret_manager) MUST_CHECK;
 
+/* Adds every family of metrics that a manager may have, for their list. 0 or -ENOMEM. */
+int manager_list_metrics(struct metrics *metrics) MUST_CHECK;
+
 /*
  * Starts to lead: a full sync as soon as the source has told its pods, then everything on its timer. 0 or
  * -ENOMEM; then it must still be stopped.

@@ -68,6 +68,8 @@ struct manager {
 
     struct metrics_series *zombies_recovered;
     struct metrics_series *sync_seconds;
+    struct metrics_series *synced_at;   /* seconds since 1970 */
+    struct metrics_series *watch_heard; /* the same; NULL: the source is not Kubernetes */
     struct metrics_series *sweeps;
     struct metrics_series *kube_failures;
     struct metrics_series *empty_lists;

@@ -280,6 +280,7 @@ static int full_rebalanced(struct manager *manager, const struct result *result,
     manager->full_syncs++;
     manager->unlisted++;
     metrics_observe(manager->sync_seconds, (double)(clock_elapsed_ns() - manager->sync_started_ns) / 1e9);
+    metrics_set(manager->synced_at, (double)clock_wall_ms() / 1000);
     if (manager->known_pods.count == 0)
         return change_next(manager, command);
     look_begin(command);

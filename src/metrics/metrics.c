@@ -1,50 +1,13 @@
 /*
  * metrics.c - families and series of metrics, and the Prometheus text of all of them.
  */
-#include "metrics/metrics.h"
+#include "metrics/metrics_internal.h"
 
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 
-#include "base/list.h"
-#include "base/map.h"
-
 enum { KEY_MAX = 1024 }; /* all label values of one series together */
-
-struct metrics {
-    struct list families; /* in the order in which they were added */
-};
-
-struct metrics_family {
-    struct list link;
-    enum metrics_type type;
-    const char *name;
-    const char *help;
-    const char *label_names[METRICS_LABELS_MAX];
-    size_t label_count;
-    const double *bounds;
-    size_t bound_count;
-    struct map by_key;
-    struct list series; /* in the order in which they were made */
-    size_t series_count;
-    /* Made with the family, so that metrics_series always has something to give. The only series of a family
-     * without labels. */
-    struct metrics_series *overflow;
-};
-
-struct metrics_series {
-    struct map_node node;
-    struct list link;
-    struct metrics_family *family;
-    bool is_present;
-    double value;   /* a histogram's sum */
-    uint64_t count; /* histograms */
-    uint64_t
-        *counts; /* histograms: one per bound, not cumulative; beyond the last bound only `count` knows */
-    char *key;   /* the label values, each with its NUL */
-    size_t key_len;
-};
 
 int metrics_new(struct metrics **ret_metrics)
 {
@@ -200,6 +163,14 @@ struct metrics_family *metrics_store_durations(struct metrics *metrics)
                           "Time that the store took to answer.", labels, 1, bounds, ARRAY_LEN(bounds));
 }
 
+struct metrics_family *metrics_releases(struct metrics *metrics)
+{
+    static const char *const labels[] = {"pool", "status", "tier"};
+
+    return metrics_family(metrics, METRICS_COUNTER, "smart_router_releases_total",
+                          "Releases asked for, by the pool that the pod came from.", labels, 3, NULL, 0);
+}
+
 struct metrics_series *metrics_series(struct metrics_family *family, const char *const *label_values)
 {
     struct metrics_series *series;
@@ -272,7 +243,7 @@ void metrics_family_clear(struct metrics_family *family)
 
 /* The shortest text that reads back as the same number, or nearly always so: 0.1 and not 0.1000000000000001.
  */
-static void write_number(struct strbuf *buf, double value)
+void metrics_write_number(struct strbuf *buf, double value)
 {
     char text[40];
 
@@ -328,7 +299,7 @@ static void write_name(struct strbuf *buf, const struct metrics_series *series, 
         if (bound) {
             strbuf_append_char(buf, separator);
             strbuf_append_str(buf, "le=\"");
-            write_number(buf, *bound);
+            metrics_write_number(buf, *bound);
             strbuf_append_char(buf, '"');
         }
         strbuf_append_char(buf, '}');
@@ -352,7 +323,7 @@ static void write_histogram(struct strbuf *buf, const struct metrics_series *ser
     strbuf_append_u64(buf, series->count);
     strbuf_append_char(buf, '\n');
     write_name(buf, series, "_sum", NULL);
-    write_number(buf, series->value);
+    metrics_write_number(buf, series->value);
     strbuf_append_char(buf, '\n');
     write_name(buf, series, "_count", NULL);
     strbuf_append_u64(buf, series->count);
@@ -368,22 +339,55 @@ static void write_series(struct strbuf *buf, const struct metrics_series *series
         return;
     }
     write_name(buf, series, "", NULL);
-    write_number(buf, series->value);
+    metrics_write_number(buf, series->value);
     strbuf_append_char(buf, '\n');
+}
+
+const char *metrics_type_name(enum metrics_type type)
+{
+    static const char *const names[] = {"counter", "gauge", "histogram"};
+
+    return names[type];
+}
+
+static void write_head(struct strbuf *buf, const struct metrics_family *family)
+{
+    strbuf_printf(buf, "# HELP %s ", family->name);
+    write_escaped(buf, family->help, false);
+    strbuf_printf(buf, "\n# TYPE %s %s\n", family->name, metrics_type_name(family->type));
+}
+
+bool metrics_write_some(const struct metrics *metrics, struct metrics_cursor *cursor, struct strbuf *buf,
+                        size_t bytes)
+{
+    size_t until = bytes < SIZE_MAX - buf->len ? buf->len + bytes : SIZE_MAX;
+
+    if (!cursor->family)
+        cursor->family = metrics->families.next;
+    while (cursor->family != &metrics->families) {
+        const struct metrics_family *family = LIST_ENTRY(cursor->family, struct metrics_family, link);
+
+        if (!cursor->series) {
+            write_head(buf, family);
+            cursor->series = family->series.next;
+        }
+        while (cursor->series != &family->series) {
+            if (buf->len >= until)
+                return false;
+            write_series(buf, LIST_ENTRY(cursor->series, struct metrics_series, link));
+            cursor->series = cursor->series->next;
+        }
+        write_series(buf, family->overflow);
+        cursor->series = NULL;
+        cursor->family = cursor->family->next;
+    }
+    return true;
 }
 
 void metrics_write(const struct metrics *metrics, struct strbuf *buf)
 {
-    static const char *const type_names[] = {"counter", "gauge", "histogram"};
+    struct metrics_cursor cursor = {0};
+    bool is_done = metrics_write_some(metrics, &cursor, buf, SIZE_MAX);
 
-    LIST_FOR_EACH (family_link, &metrics->families) {
-        const struct metrics_family *family = LIST_ENTRY(family_link, struct metrics_family, link);
-
-        strbuf_printf(buf, "# HELP %s ", family->name);
-        write_escaped(buf, family->help, false);
-        strbuf_printf(buf, "\n# TYPE %s %s\n", family->name, type_names[family->type]);
-        LIST_FOR_EACH (link, &family->series)
-            write_series(buf, LIST_ENTRY(link, struct metrics_series, link));
-        write_series(buf, family->overflow);
-    }
+    assert(is_done);
 }

@@ -13,6 +13,7 @@
 struct metrics;        /* opaque: the registry */
 struct metrics_family; /* opaque: one name with its series */
 struct metrics_series; /* opaque: one combination of label values */
+struct list;
 
 enum {
     METRICS_LABELS_MAX = 3,
@@ -43,6 +44,12 @@ struct metrics_family *metrics_family(struct metrics *metrics, enum metrics_type
  */
 struct metrics_family *metrics_store_durations(struct metrics *metrics) MUST_CHECK;
 
+/*
+ * Releases, by the pool that the pod came from, how they ended, and the name of that pool's tier: three
+ * labels. Every module that releases calls counts in this family. NULL only without memory.
+ */
+struct metrics_family *metrics_releases(struct metrics *metrics) MUST_CHECK;
+
 /* The series with these label values (copied); made on first use. Never NULL (the overflow series instead).
  */
 struct metrics_series *metrics_series(struct metrics_family *family, const char *const *label_values);
@@ -57,5 +64,25 @@ void metrics_family_clear(struct metrics_family *family);
 
 /* Appends the exposition (text format 0.0.4). */
 void metrics_write(const struct metrics *metrics, struct strbuf *buf);
+
+/* How far an exposition is written; zeroed at its beginning. Series that are made meanwhile do not hurt. */
+struct metrics_cursor {
+    const struct list *family;
+    const struct list *series; /* NULL: the family is not begun */
+};
+
+/* The same in parts: `bytes` and a bit at once. True: that was the last part. */
+bool metrics_write_some(const struct metrics *metrics, struct metrics_cursor *cursor, struct strbuf *buf,
+                        size_t bytes) MUST_CHECK;
+
+/*
+ * Appends a reference of all families as Markdown: docs/METRICS.md. False: a label has no description in
+ * reference.c; *ret_label is its name.
+ */
+bool metrics_write_reference(const struct metrics *metrics, struct strbuf *buf,
+                             const char **ret_label) MUST_CHECK;
+
+/* Appends a line for each family: its name and labels, its type, what it is. */
+void metrics_write_list(const struct metrics *metrics, struct strbuf *buf);
 
 #endif

@@ -80,6 +80,13 @@ static int server_count_in(struct tls_server *server, struct metrics *metrics)
     return 0;
 }
 
+int tls_server_list_metrics(struct metrics *metrics)
+{
+    struct tls_server server = {0};
+
+    return server_count_in(&server, metrics);
+}
+
 /* Who only connects must not take the descriptors that others need, those who ask for health among them. */
 static size_t handshakes_max(void)
 {

@@ -63,6 +63,9 @@ int tls_server_new(uv_loop_t *loop, const struct tls_settings *settings, struct 
                    struct tls_server **ret_server, struct tls_notes *ret_notes,
                    struct tls_problem *ret_problem) MUST_CHECK;
 
+/* Adds every family of metrics of a TLS server, for their list. 0 or -ENOMEM. */
+int tls_server_list_metrics(struct metrics *metrics) MUST_CHECK;
+
 /*
  * Binds and listens at `address`, an IP address as text; "": at all of them, of both families where there are
  * both. Port 0 picks a free one. 0 or a negative errno; -EADDRNOTAVAIL: this machine does not have the

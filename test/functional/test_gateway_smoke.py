@@ -108,7 +108,7 @@ def test_a_call_is_carried_to_its_pod_and_released_after_it_closed(start_router,
             await gone(router, "CA1")
             metrics = router.get("/metrics").text
             assert "smart_router_gateway_connections 0" in metrics
-            assert 'smart_router_releases_total{pool="pool:gold",status="success"} 1' in metrics
+            assert 'smart_router_releases_total{pool="pool:gold",status="success",tier="gold"} 1' in metrics
 
     asyncio.run(run())
 

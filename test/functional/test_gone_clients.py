@@ -172,7 +172,7 @@ def test_clients_that_went_before_their_requests_were_read_hold_nothing(routers)
     assert logged(routers, NOT_BEGUN) >= COUNT - resets
     assert logged(routers, NOT_BEGUN) + logged(routers, UNDONE) <= COUNT
     page = router.client.get(router.metrics_url + "/metrics").text
-    assert f'smart_router_allocations_total{{pool="none",status="client_gone"}} {logged([router], NOT_BEGUN)}\n' in page
+    assert f'smart_router_allocations_total{{pool="none",status="client_gone",tier="none"}} {logged([router], NOT_BEGUN)}\n' in page
 
 
 def test_clients_that_went_while_their_requests_were_read_hold_nothing(routers):

@@ -1,11 +1,15 @@
 """What an operator's Prometheus sees: the right names, the right numbers, and labels that cannot grow."""
 
+import json
 import re
+import signal
+import socket
+import threading
 
 import httpx
 import pytest
 import routes
-from conftest import DEADLINE_S
+from conftest import DEADLINE_S, wait_until
 
 SAMPLE = re.compile(r'([a-zA-Z_:][a-zA-Z0-9_:]*)(?:\{((?:[a-z_]+="(?:[^"\\\n]|\\.)*",?)*)\})? (\S+)')
 
@@ -19,6 +23,11 @@ NAMES = [
     "smart_router_pool_assigned_pods",
     "smart_router_pool_capacity_calls",
     "smart_router_pool_free_calls",
+    "smart_router_pool_draining_pods",
+    "smart_router_pool_suspended_pods",
+    "smart_router_pool_calls",
+    "smart_router_refusals_total",
+    "smart_router_last_sync_timestamp_seconds",
     "smart_router_leader_status",
     "smart_router_drains_total",
     "smart_router_zombies_recovered_total",
@@ -95,13 +104,14 @@ def test_counters_count_what_happened(router):
     router.post("/api/v1/drain", {"pod_name": "nobody"})
     samples, _ = scrape(router.url)
     allocations, releases = "smart_router_allocations_total", "smart_router_releases_total"
-    assert value(samples, allocations, pool="pool:gold", status="success") == 1
-    assert value(samples, allocations, pool="pool:gold", status="existing") == 1
-    assert value(samples, allocations, pool="pool:standard", status="success") == 3
-    assert value(samples, allocations, pool="pool:basic", status="success") == 3
-    assert value(samples, allocations, pool="none", status="no_pods") == 1
-    assert value(samples, releases, pool="pool:gold", status="success") == 1
-    assert value(samples, releases, pool="none", status="not_found") == 1
+    assert value(samples, allocations, pool="pool:gold", tier="gold", status="success") == 1
+    assert value(samples, allocations, pool="pool:gold", tier="gold", status="existing") == 1
+    assert value(samples, allocations, pool="pool:standard", tier="standard", status="success") == 3
+    assert value(samples, allocations, pool="pool:basic", tier="basic", status="success") == 3
+    assert value(samples, allocations, pool="none", tier="none", status="no_pods") == 1
+    assert value(samples, releases, pool="pool:gold", tier="gold", status="success") == 1
+    assert value(samples, releases, pool="none", tier="none", status="not_found") == 1
+    assert value(samples, "smart_router_refusals_total", reason="busy") == 1
     assert value(samples, "smart_router_drains_total") == 1
     labels = {"method": "POST", "endpoint": "/api/v1/allocate"}
     assert value(samples, "http_requests_total", **labels, status="200") == 8
@@ -253,3 +263,101 @@ def test_histograms_are_cumulative(router):
     counts = [count for _, count in buckets]
     assert counts == sorted(counts)
     assert buckets[-1] == (float("inf"), 1)
+
+
+TIERS = {"tiers": {"gold": {"target": 1}, "spare": {"target": 0}}, "default_chain": ["gold", "spare"]}
+REASONS = ("busy", "draining", "suspended", "no_pods", "no_pools", "storage_error", "rate_limit")
+
+
+def refusals(router):
+    samples, _ = scrape(router.metrics_url)
+    found = {reason: value(samples, "smart_router_refusals_total", reason=reason) for reason in REASONS}
+    assert sum(1 for name, _ in samples if name == "smart_router_refusals_total") == len(REASONS)
+    return {reason: count for reason, count in found.items() if count}
+
+
+def test_refused_calls_are_counted_by_their_reason(start_router):
+    router = start_router({"STATIC_PODS": "agent-0", "TIER_CONFIG": json.dumps(TIERS), "RATE_LIMIT": "6/h"})
+
+    def refuse(call_sid, status=503, **fields):
+        assert router.post("/api/v1/allocate", {"call_sid": call_sid, **fields}).status_code == status
+
+    assert refusals(router) == {}
+    assert router.allocate("CA1")["source_pool"] == "pool:gold"
+    router.put("/api/v1/merchants/lone", {"fallback": ["spare"]})
+    router.put("/api/v1/merchants/lost", {"fallback": ["nowhere"]})
+    refuse("CA2")
+    assert refusals(router) == {"busy": 1}
+    router.post("/api/v1/drain", {"pod_name": "agent-0"})
+    refuse("CA2")
+    assert refusals(router) == {"busy": 1, "draining": 1}
+    refuse("CA3", merchant_id="lone")
+    refuse("CA4", merchant_id="lost")
+    assert refusals(router) == {"busy": 1, "draining": 1, "no_pods": 1, "no_pools": 1}
+    refuse("CA5", merchant_id="lost")
+    refuse("CA6", status=429)
+    assert refusals(router) == {"busy": 1, "draining": 1, "no_pods": 1, "no_pools": 2, "rate_limit": 1}
+
+
+def test_a_call_that_the_store_could_not_answer_is_one_that_is_refused(redis_server, start_on):
+    router = start_on(redis_server, {"REDIS_TIMEOUT": "200ms"})
+    with redis_server.paused():
+        assert router.post("/api/v1/allocate", {"call_sid": "CA1"}).status_code == 503
+    wait_until(lambda: router.get("/ready").status_code == 200, "the store is back")
+    assert refusals(router) == {"storage_error": 1}
+
+
+def test_one_spelling_of_a_pool_joins_all_metrics(start_router):
+    router = start_router({"STATIC_PODS": "agent-0", "TIER_CONFIG": json.dumps({"tiers": {"merchant:shop": {"target": 1}, "gold": {"target": 0}}, "default_chain": ["gold"]})})
+    router.put("/api/v1/merchants/shop", {"pool": "shop"})
+    router.allocate("CA1", merchant_id="shop")
+    router.release("CA1")
+    samples, _ = scrape(router.metrics_url)
+    by_tier = {name for name, labels in samples if ("tier", "merchant:shop") in labels}
+    assert by_tier >= {
+        "smart_router_allocations_total", "smart_router_releases_total", "smart_router_pool_capacity_calls", "smart_router_pool_calls",
+        "smart_router_pool_draining_pods", "smart_router_desired_pods",
+    }  # fmt: skip
+    tiers = {dict(labels)["tier"] for name, labels in samples if "tier" in dict(labels)}
+    assert tiers <= {"merchant:shop", "gold", "none", "other", "all"}
+
+
+MANY = 1000  # tiers: a page of a megabyte
+
+
+def many_tiers():
+    tiers = {f"tier-with-a-long-name-{i:04}": {"target": 0} for i in range(MANY)}
+    return {"TIER_CONFIG": json.dumps({"tiers": tiers, "default_chain": ["tier-with-a-long-name-0000"]}), "STATIC_PODS": ""}
+
+
+def test_a_large_page_is_whole_though_it_is_written_in_slices(start_router):
+    router = start_router(many_tiers())
+    results = []
+
+    def read():
+        results.append(scrape(router.metrics_url)[0])
+
+    readers = [threading.Thread(target=read) for _ in range(3)]
+    for reader in readers:
+        reader.start()
+    for reader in readers:
+        reader.join()
+    assert len(results) == 3
+    assert len(httpx.get(f"{router.metrics_url}/metrics", trust_env=False).content) > 5 * 64 * 1024
+    for samples in results:
+        tiers = [dict(labels)["tier"] for name, labels in samples if name == "smart_router_pool_calls"]
+        assert len(tiers) == MANY
+        assert ("smart_router_desired_pods", frozenset({("tier", "all")})) in samples
+        assert any(name == "smart_router_build_info" for name, _ in samples)
+
+
+def test_a_router_that_stops_finishes_its_pages(start_router):
+    router = start_router(many_tiers())
+    with socket.create_connection(("127.0.0.1", router.metrics_port), timeout=DEADLINE_S) as slow:
+        slow.sendall(b"GET /metrics HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n")
+        router.proc.send_signal(signal.SIGTERM)
+        received = b""
+        while chunk := slow.recv(1 << 20):
+            received += chunk
+    head, _, body = received.partition(b"\r\n\r\n")
+    assert b" 200 " in head and int(re.search(rb"content-length: (\d+)", head, re.I)[1]) == len(body)

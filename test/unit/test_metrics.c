@@ -200,6 +200,66 @@ static void process__tells_what_the_kernel_knows(void **state)
     metrics_process_free(process);
 }
 
+/* Three families: one with many series, one without any, one without labels. */
+static void fill(struct metrics *metrics)
+{
+    static const char *const labels[] = {"tier"};
+    static const double bounds[] = {1, 2};
+    struct metrics_family *many = metrics_family(metrics, METRICS_GAUGE, "many", "Many.", labels, 1, NULL, 0);
+    struct metrics_family *none =
+        metrics_family(metrics, METRICS_HISTOGRAM, "none", "None.", labels, 1, bounds, ARRAY_LEN(bounds));
+    struct metrics_family *one = metrics_family(metrics, METRICS_COUNTER, "one", "One.", NULL, 0, NULL, 0);
+
+    assert_non_null(none);
+    metrics_add(metrics_series(one, NULL), 1);
+    for (int i = 0; i < 500; i++) {
+        char name[16];
+        const char *value = name;
+
+        snprintf(name, sizeof(name), "tier-%d", i);
+        metrics_set(metrics_series(many, &value), i);
+    }
+}
+
+static void write_some__in_parts_of_any_size_is_the_whole(void **state)
+{
+    static const size_t sizes[] = {1, 7, 100, 4096, SIZE_MAX};
+    struct fixture *fixture = *state;
+
+    fill(fixture->metrics);
+    for (size_t i = 0; i < ARRAY_LEN(sizes); i++) {
+        struct metrics_cursor cursor = {0};
+        struct strbuf parts;
+        size_t turns = 1;
+
+        strbuf_init(&parts, NULL, 1024 * 1024);
+        while (!metrics_write_some(fixture->metrics, &cursor, &parts, sizes[i])) {
+            turns++;
+            assert_true(turns < 1000);
+        }
+        assert_string_equal(parts.data, written(fixture));
+        assert_true(sizes[i] == SIZE_MAX ? turns == 1 : turns >= parts.len / (sizes[i] + 64));
+        strbuf_release(&parts);
+    }
+}
+
+static void reference__names_every_family_and_label(void **state)
+{
+    static const char *const unheard[] = {"unheard_of"};
+    struct fixture *fixture = *state;
+    const char *label = NULL;
+
+    fill(fixture->metrics);
+    assert_true(metrics_write_reference(fixture->metrics, &fixture->text, &label));
+    assert_non_null(strstr(fixture->text.data, "- **`many`** (gauge): Many. Labels: `tier`.\n"));
+    assert_non_null(
+        strstr(fixture->text.data, "- **`none`** (histogram from 1 to 2): None. Labels: `tier`.\n"));
+    assert_non_null(strstr(fixture->text.data, "- **`one`** (counter): One.\n"));
+    assert_non_null(metrics_family(fixture->metrics, METRICS_GAUGE, "zero", "Zero.", unheard, 1, NULL, 0));
+    assert_false(metrics_write_reference(fixture->metrics, &fixture->text, &label));
+    assert_string_equal(label, "unheard_of");
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -211,6 +271,8 @@ int main(void)
         cmocka_unit_test_setup_teardown(series__too_long_to_keep_goes_to_other, setup, teardown),
         cmocka_unit_test_setup_teardown(clear__hides_gauges_until_they_are_set_again, setup, teardown),
         cmocka_unit_test_setup_teardown(family__of_the_same_name_is_the_same, setup, teardown),
+        cmocka_unit_test_setup_teardown(write_some__in_parts_of_any_size_is_the_whole, setup, teardown),
+        cmocka_unit_test_setup_teardown(reference__names_every_family_and_label, setup, teardown),
         cmocka_unit_test_setup_teardown(process__tells_what_the_kernel_knows, setup, teardown),
     };
 

@@ -523,9 +523,9 @@ static void allocate__a_store_that_fails_is_unavailable(void **state UNUSED)
 
 static void every_route__a_store_that_fails_is_unavailable(void **state UNUSED)
 {
-    static const char *const looks[] = {"/api/v1/pods",          "/api/v1/pod/{name}", "/api/v1/calls",
-                                        "/api/v1/call/{sid}",    "/api/v1/merchants",  "/api/v1/tiers",
-                                        "/api/v1/merchants/{id}"};
+    static const char *const looks[] = {"/api/v1/pods",           "/api/v1/pod/{name}",      "/api/v1/calls",
+                                        "/api/v1/call/{sid}",     "/api/v1/merchants",       "/api/v1/tiers",
+                                        "/api/v1/merchants/{id}", "/api/v1/call/{sid}/story"};
     static const char *const changes[][2] = {
         {"/api/v1/release", SID_BODY},
         {"/api/v1/renew", SID_BODY},
@@ -810,6 +810,7 @@ static void log__one_line_for_each_refusal_with_its_reason(void **state UNUSED)
         {"GET", "/api/v1/merchants", "limit=1001", NULL, "limit must be a whole number from 1 to 1000", 400},
         {"GET", "/api/v1/pod/{name}", NULL, NULL, "pod not found", 404},
         {"GET", "/api/v1/call/{sid}", NULL, NULL, "call not found", 404},
+        {"GET", "/api/v1/call/{sid}/story", NULL, NULL, "nothing is known of this call", 404},
         {"GET", "/api/v1/merchants/{id}", NULL, NULL, "merchant not found", 404},
         {"POST", "/api/v1/pods", NULL, "{\"pod_name\":\"p\"}", "address is required", 400},
         {"POST", "/api/v1/drain", NULL, "{\"pod_name\":\"p\"}", "pod not found", 404},

@@ -24,5 +24,6 @@ end
 if old > 0 then
   rc('LTRIM', KEY.CALLS_ENDED, old * 2, '-1')
 end
-redis.pcall('PEXPIRE', KEY.CALLS_ENDED, TEXT.PAST_KEEP_MS)
+-- If nobody sweeps any more, nothing is left of it a day later.
+redis.pcall('PEXPIRE', KEY.CALLS_ENDED, TEXT.RECORD_GRACE_MS)
 return string.format('%.0f', now)

@@ -39,7 +39,7 @@ struct stay {
     const char *pool;
     const char *merchant_id;
     const char *provider;
-    uint64_t allocated_at_ms;
+    uint64_t allocated_at_ms; /* its end if it is not known: another program wrote the record */
     enum renewer renewed_by;
     uint64_t renewed_at_ms;
 };
@@ -222,7 +222,8 @@ static void tell_past(struct story *story, size_t at)
                               .pool = past->pool,
                               .merchant_id = past->merchant_id,
                               .provider = past->provider,
-                              .allocated_at_ms = past->allocated_at_ms,
+                              .allocated_at_ms =
+                                  past->allocated_at_ms ? past->allocated_at_ms : past->ended_at_ms,
                               .renewed_by = past->renewed_by,
                               .renewed_at_ms = past->renewed_at_ms};
     bool is_last = at + 1 == result->story.past_count;
@@ -261,7 +262,8 @@ static void tell_live(struct story *story)
                               .pool = call->pool,
                               .merchant_id = call->merchant_id,
                               .provider = call->provider,
-                              .allocated_at_ms = call->allocated_at_ms,
+                              .allocated_at_ms =
+                                  call->allocated_at_ms ? call->allocated_at_ms : story->result->story.now_ms,
                               .renewed_by = activity->renewed_by,
                               .renewed_at_ms = activity->renewed_at_ms};
     struct strbuf buf;

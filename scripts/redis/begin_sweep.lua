@@ -12,4 +12,18 @@ end
 if ARG.forgive_ms ~= '' then
   rc('SET', P .. 'forgiving', '1', 'PX', ARG.forgive_ms)
 end
+-- Forgets calls that have ended too long ago: see lib/past.lua, whose second line has the seconds.
+-- In an hour there are PAST_CALLS_MAX of them at most, so one sweep need not forget all.
+local ended = redis.pcall('LRANGE', KEY.CALLS_ENDED, '0', CONST.PAST_SWEPT * 2 - 1)
+local old = 0
+while type(ended[old * 2 + 2]) == 'string' and
+  (tonumber(string.match(ended[old * 2 + 2], '\n(%d+)\n')) or 0) * 1000 <=
+  now - CONST.PAST_KEEP_MS do
+  old = old + 1
+end
+if old > 0 then
+  rc('LTRIM', KEY.CALLS_ENDED, old * 2, '-1')
+end
+-- If nobody sweeps any more, nothing is left of it a day later.
+redis.pcall('PEXPIRE', KEY.CALLS_ENDED, TEXT.RECORD_GRACE_MS)
 return string.format('%.0f', now)

@@ -2,12 +2,15 @@
 --
 -- @arg expiry: the end of the lease with which the page begins; '': one call
 -- @arg skip: how many calls with exactly that end to skip; or the call_sid of the one call
--- @optional limit: how many calls
+-- @optional limit: how many calls; for one call: it is wanted with its story, and how many times at
+--   most that it left a pod
 --
 -- Answers {number of all calls, server's time, then for each: call_sid, pod, pool, merchant,
 -- provider, allocated_at, expiry, pod's record, the field `renewed` or '', 1 if it has had a
--- connection else 0, the live routers that carry it}. If the one call does not exist, its last
--- refusal follows, if it is known: see release_and_allocate.lua, from `unreadable` on.
+-- connection else 0, the live routers that carry it}. For a story follow the number of times that
+-- the call left a pod, and the texts of lib/past.lua, the newest first. If the one call does not
+-- exist, and in a story, its last refusal follows, if it is known: see release_and_allocate.lua,
+-- from `unreadable` on; and lib/keep_refusal.lua.
 -- include base
 local answer = {rc('ZCARD', KEY.CALLS_ACTIVE), string.format('%.0f', now)}
 local page
@@ -41,6 +44,16 @@ local function add_refusal(call_sid)
   end
 end
 
+-- What lib/past.lua has stored of the call. A list that was made by hand counts as none.
+local function add_past(call_sid)
+  local places = redis.pcall('LPOS', KEY.CALLS_ENDED, call_sid, 'RANK', '-1', 'COUNT', ARG.limit,
+    'MAXLEN', CONST.PAST_CALLS_MAX * 2)
+  answer[#answer + 1] = #places
+  for _, place in ipairs(places) do
+    answer[#answer + 1] = rc('LINDEX', KEY.CALLS_ENDED, place + 1) or ''
+  end
+end
+
 for i = 1, #page, 2 do
   -- As call_record() in lib/calls.lua.
   local record = rc('HMGET', P .. 'call:' .. page[i], 'pod_name', 'source_pool', 'merchant_id',
@@ -66,7 +79,10 @@ for i = 1, #page, 2 do
   answer[n + 9] = record[7] or ''
   answer[n + 10] = record[8] and 1 or 0
   answer[n + 11] = live_carriers(record[9])
-  if ARG.expiry == '' and (not record[1] or expiry == '0') then
+  if ARG.expiry == '' and ARG.limit then
+    add_past(page[i])
+  end
+  if ARG.expiry == '' and (ARG.limit or not record[1] or expiry == '0') then
     add_refusal(page[i])
   end
 end

@@ -26,7 +26,8 @@ end
 if ARG.expiry == '0' or string.format('%.0f', call_expiry(call_sid, pod)) ~= ARG.expiry then
   return {CONST.LEAVE_RENEWED}
 end
-if rc('HGET', P .. 'call:' .. call_sid, 'renewed') then
+local renewed = rc('HGET', P .. 'call:' .. call_sid, 'renewed')
+if renewed then
   tombstone_add(call_sid, CONST.TOMBSTONE_CLOSED, '')
 end
-return call_release(call_sid, record)
+return call_release(call_sid, record, renewed, time[1] .. '\n' .. time[2])

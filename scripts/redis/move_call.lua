@@ -64,6 +64,7 @@ end
 for i = first, last, 2 do
   local pod, info, max, label = pod_pick(chain[i], chain[i + 1])
   if pod then
+    past_add(call_sid, CONST.PAST_MOVED, known)
     call_drop(call_sid, from, from_info and from_info.tier or nil)
     if from_info then
       pod_settle(from, from_info)
@@ -88,4 +89,4 @@ for i = first, last, 2 do
   end
 end
 -- include refusal
-return refusal(call_sid, chain, first, last, unreadable, missing)
+return refusal(call_sid, merchant, provider, chain, first, last, unreadable, missing)

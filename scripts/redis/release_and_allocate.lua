@@ -21,7 +21,8 @@
 --
 -- For a release {RELEASE_NOT_FOUND}, {RELEASE_FORBIDDEN} if the call belongs to another provider,
 -- or {RELEASE_DONE, pod, the pool that it came from, merchant, provider, allocated_at, pod's record
--- or '', tier now or '' if it left or is draining, 1 if the pod was draining}.
+-- or '', tier now or '' if it left or is draining, 1 if the pod was draining, the field `renewed`
+-- of the call's record or '', the time in two lines}. src/store/redis/past.c needs the last two.
 --
 -- For an allocation {CALL_PLACED, pod, pool, allocated_at, expiry, pod's record, unreadable},
 -- {CALL_EXISTING, pod, pool, merchant, provider, allocated_at, expiry, pod's record, 0},
@@ -42,6 +43,7 @@ local RELEASES_END = CHAIN_END + ARG.release_count * RELEASE_SIZE
 local answers = {}
 
 if RELEASES_END > CHAIN_END then
+  local ENDED_AT = time[1] .. '\n' .. time[2]
   -- include release_call
   batch(answers, CHAIN_END + 1, RELEASES_END, RELEASE_SIZE, release)
 end

@@ -23,7 +23,8 @@ local function undo(call_sid, attempt)
     rc('HSET', call_key, 'attempts', left)
     return {CONST.UNDO_IN_USE}
   end
-  return call_release(call_sid, record)
+  past_add(call_sid, CONST.PAST_UNDONE, record)
+  return call_release(call_sid, record, '', '')
 end
 
 return batch({}, EACH.FIRST, #ARGV, EACH.SIZE, undo)

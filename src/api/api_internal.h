@@ -186,6 +186,7 @@ void api_release(struct http_request *request, void *arg);
 void api_renew(struct http_request *request, void *arg);
 void api_calls(struct http_request *request, void *arg);
 void api_call(struct http_request *request, void *arg);
+void api_story(struct http_request *request, void *arg);
 void api_drain(struct http_request *request, void *arg);
 void api_undrain(struct http_request *request, void *arg);
 void api_pods(struct http_request *request, void *arg);

@@ -80,6 +80,21 @@ const struct reference_object reference_objects[] = {
      MEMBERS({"calls", "[Call]", "The calls of this page."}, PAGE_END)},
     {"CallNotFound", "There is no such call. If no pod was free for it, the reason is here.",
      MEMBERS(FAILED, {"refusal", "Refusal", "The last time that this call got no pod.", true})},
+    {"CallStory", "All that is known of a call.",
+     MEMBERS({"call_sid", "string", "The call."},
+             {"state", "allocated|active|connected|expired|ended|refused",
+              "Of a live call as in `Call`. `ended`: it has ended. `refused`: it got no pod, the last time."},
+             {"summary", "string", "The story in one sentence."},
+             {"story", "[CallEvent]", "The events, in the order of time."})},
+    {"CallEvent", "Something that happened to a call.",
+     MEMBERS({"time", "time", "When it happened. Of `carried`: now."},
+             {"event", "refused|allocated|moved|renewed|carried|expired|released|closed|timed_out|undone|"
+              "lease_expired|pod_gone|pod_restarted|left_out",
+              "What happened. The call got a pod, or none (`allocated`, `refused`); its pod could not be reached, "
+              "and it moved to another one (`moved`); it was renewed, the last time (`renewed`); routers carry "
+              "its stream now (`carried`); its lease has ended, and the next sweep ends the call (`expired`). "
+              "All others say how it ended."},
+             {"sentence", "string", "The same in plain English, with the names."})},
     {"Refusal", "Why a call got no pod.",
      MEMBERS({"at", "time", "When it was refused."},
              {"chain", "[RefusalStep]", "The pools that were tried, in their order."})},

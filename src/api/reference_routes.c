@@ -64,6 +64,12 @@ const struct reference_entry reference_entries[] = {
      "Of a call that got no pod it shows the reason, with the status 404: for ten minutes, on every router. "
      "See docs/INSPECT.md.",
      .answers = {{200, "The call.", "Call"}, {404, "There is no such call.", "CallNotFound"}}},
+    {api_story, "get_call_story", GROUP_CALLS,
+     .about =
+     "In sentences, in the order of time: when the call asked for a pod, why it got none, which pods it had, "
+     "who renewed it, and how it ended. The last 10,000 calls that have ended are remembered for one hour. "
+     "With Redis every router knows them; without Redis a restart forgets them. See docs/INSPECT.md.",
+     .answers = {{200, "The story.", "CallStory"}, {404, "Nothing is known of this call."}}},
 
     {api_pods, "list_pods", GROUP_PODS,
      .about = "All, or those of one tier or state, in pages: `next_cursor` leads to the next one.",

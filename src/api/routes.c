@@ -83,6 +83,8 @@ const struct http_route api_routes[] = {
                       {"older_than", ROUTE_IN_QUERY, ROUTE_TEXT}, PAGE)},
     {"GET", "/api/v1/call/{sid}", api_call, .roles = FOR(CALL) | FOR(READ), .summary = "Shows one call",
      .params = PARAMS(CALL_IN_PATH)},
+    {"GET", "/api/v1/call/{sid}/story", api_story, .roles = FOR(CALL) | FOR(READ),
+     .summary = "Tells the story of a call", .params = PARAMS(CALL_IN_PATH)},
 
     /* An agent's handler compares the pod's name with the pattern of the key: api_may_speak_for. */
     {"GET", "/api/v1/pods", api_pods, .roles = FOR(READ), .summary = "Lists the pods",

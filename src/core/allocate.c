@@ -7,8 +7,8 @@
 
 #include "core/state.h"
 
-int call_refuse(struct core *core, const char *call_sid, const struct chain *chain, struct arena *arena,
-                const struct refusal **ret_refusal)
+int call_refuse(struct core *core, const char *call_sid, const char *merchant_id, const char *provider,
+                const struct chain *chain, struct arena *arena, const struct refusal **ret_refusal)
 {
     struct refusal *refusal = arena_alloc(arena, sizeof(*refusal));
     struct refusal_step *step;
@@ -16,6 +16,8 @@ int call_refuse(struct core *core, const char *call_sid, const struct chain *cha
     if (!refusal)
         return -ENOMEM;
     *refusal = (struct refusal){.at_ms = core->now_ms};
+    snprintf(refusal->merchant_id, sizeof(refusal->merchant_id), "%s", merchant_id);
+    snprintf(refusal->provider, sizeof(refusal->provider), "%s", provider);
     refusal->steps = arena_alloc(arena, (chain->len + 1) * sizeof(*refusal->steps));
     if (!refusal->steps)
         return -ENOMEM;
@@ -97,7 +99,8 @@ int core_allocate(struct core *core, const struct command *command, struct arena
                        &result->allocate.merchant_unreadable);
     if (!pod) {
         result->outcome = OUTCOME_NO_PODS;
-        return call_refuse(core, call_sid, &chain, arena, &result->allocate.refusal);
+        return call_refuse(core, call_sid, merchant_id, command->allocate.provider, &chain, arena,
+                           &result->allocate.refusal);
     }
 
     err = call_new(core, call_sid, merchant_id, command->allocate.provider, pod, pod->pool, core->now_ms,

@@ -14,6 +14,18 @@ const char *call_end_name(enum call_end end)
     return names[end];
 }
 
+const char *past_end_name(enum past_end end)
+{
+    static_assert(PAST_UNMENTIONED - PAST_EXPIRED == CALL_END_UNMENTIONED - CALL_END_EXPIRED,
+                  "past_end has every call_end");
+    assert(end < PAST_ENDS);
+    if (end < PAST_UNDONE)
+        return finish_reason_name((enum finish_reason)end);
+    if (end >= PAST_EXPIRED)
+        return call_end_name((enum call_end)(end - PAST_EXPIRED));
+    return end == PAST_UNDONE ? "undone" : "moved";
+}
+
 struct call *call_find(const struct core *core, const char *call_sid)
 {
     struct map_node *node = map_get(&core->calls, call_sid, strlen(call_sid));
@@ -188,13 +200,30 @@ static void call_record_tombstone(struct core *core, const struct call *call, en
                                .tombstone = {.call_sid = call->call_sid, .why = why, .at_ms = core->now_ms}});
 }
 
-bool call_finish(struct core *core, struct call *call, enum finish_reason why)
+/* For the story of the call: it leaves its pod. */
+static void call_remember(struct core *core, const struct call *call, enum past_end how)
+{
+    past_calls_add(&core->past, call->call_sid,
+                   &(struct past_call){.pod = call->pod->name,
+                                       .pool = call->source->label,
+                                       .merchant_id = call->merchant_id,
+                                       .provider = call->provider,
+                                       .allocated_at_ms = call->allocated_at_ms,
+                                       .renewed_at_ms = call->renewed_at_ms,
+                                       .ended_at_ms = core->now_ms,
+                                       .renewed_by = call->renewed_by,
+                                       .how = how});
+}
+
+bool call_finish(struct core *core, struct call *call, enum past_end how)
 {
     struct pod *pod = call->pod;
 
+    assert(how < PAST_UNDONE || (how == PAST_UNDONE && !call->was_renewed));
     core_report(core, &(struct record){.type = RECORD_CALL_GONE, .call = {.call_sid = call->call_sid}});
+    call_remember(core, call, how);
     if (call->was_renewed)
-        call_record_tombstone(core, call, why);
+        call_record_tombstone(core, call, (enum finish_reason)how);
     if (call->is_carried && core->on_finished)
         core->on_finished(core->on_finished_arg, call->call_sid);
     call_free(core, call);
@@ -205,6 +234,7 @@ bool call_lose(struct core *core, struct call *call, enum call_end why)
 {
     assert(why <= CALL_END_UNMENTIONED);
     core->lost_calls++;
+    call_remember(core, call, (enum past_end)(PAST_EXPIRED + why));
     if (core->on_ended)
         core->on_ended(core->on_ended_arg, &(struct ended_call){.call_sid = call->call_sid,
                                                                 .pod = call->pod->name,
@@ -303,6 +333,7 @@ void call_move(struct core *core, struct call *call, struct pod *to)
      * call.
      */
     core_report(core, &(struct record){.type = RECORD_CALL_GONE, .call = {.call_sid = call->call_sid}});
+    call_remember(core, call, PAST_MOVED);
     list_remove(&call->on_pod);
     from->load--;
     assert_load(from);

@@ -50,7 +50,7 @@ int core_leave(struct core *core, const struct command *command, struct arena *a
         result->error = REFUSED_LEAVE;
         return 0;
     }
-    return call_release(core, call, FINISH_CLOSED, arena, result);
+    return call_release(core, call, PAST_CLOSED, arena, result);
 }
 
 /* Core has one process: there are no others. */

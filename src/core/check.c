@@ -247,6 +247,8 @@ static bool check_histories(const struct core *core, char *error, size_t error_s
 
 bool core_check(const struct core *core, char *error, size_t error_size)
 {
+    const char *past;
+
     for (size_t i = 0; i < core->pods.count; i++) {
         const struct pod *pod = core->pods_by_name[i];
 
@@ -261,6 +263,9 @@ bool core_check(const struct core *core, char *error, size_t error_size)
         if (!check_pool(core, CONTAINER_OF(node, struct pool, node), error, error_size))
             return false;
     }
+    past = past_calls_check(&core->past, core->now_ms);
+    if (past)
+        return VIOLATION("%s", past);
     return check_calls(core, error, error_size) && check_configuration(core, error, error_size) &&
            check_histories(core, error, error_size) &&
            check_heap(&core->leases, "leases", error, error_size) &&

@@ -32,6 +32,9 @@ enum {
     HISTORY_MAX = 20,                    /* versions that are kept of the tiers, and of each merchant */
     HISTORY_TEXTS_MAX = 2 * 1024 * 1024, /* a history ends early then, but not with texts of PUTs */
     HISTORY_REMOVED_MAX = 1000,          /* merchants that were removed and whose versions are kept */
+    PAST_CALLS_MAX = 10000,              /* calls that have ended and are remembered */
+    PAST_KEEP_MS = 3600 * 1000,          /* how long each of them is */
+    PAST_SHOWN_MAX = 16,                 /* of one call, in its story */
 };
 
 /* The texts of refusals that both stores give. */
@@ -340,6 +343,7 @@ struct command {
             size_t limit;
             const char *cursor;
         } calls;
+        /* call, and story: all that is known of a call, also after its end. */
         struct {
             const char *call_sid;
         } call;
@@ -376,6 +380,37 @@ enum call_end {
 };
 
 const char *call_end_name(enum call_end end);
+
+/* How a call has left a pod, for its story: as enum finish_reason says; undone; moved; as enum call_end says.
+ */
+enum past_end {
+    PAST_RELEASED = FINISH_RELEASED,
+    PAST_CLOSED = FINISH_CLOSED,
+    PAST_TIMED_OUT = FINISH_TIMED_OUT,
+    PAST_UNDONE = FINISH_REASONS, /* nobody got the answer of its allocation */
+    PAST_MOVED,                   /* it went on, on another pod */
+    PAST_EXPIRED,                 /* CALL_END_EXPIRED, and so on */
+    PAST_POD_GONE,
+    PAST_RESTARTED,
+    PAST_UNMENTIONED,
+    PAST_ENDS,
+};
+
+/* "released", "undone", "moved", "lease_expired". */
+const char *past_end_name(enum past_end end);
+
+/* A call that has ended, or has left this pod. */
+struct past_call {
+    const char *pod;
+    const char *pool;
+    const char *merchant_id;
+    const char *provider;
+    uint64_t allocated_at_ms;
+    uint64_t renewed_at_ms; /* the last time; 0: never, or it is not known */
+    uint64_t ended_at_ms;
+    enum renewer renewed_by;
+    enum past_end how;
+};
 
 struct ended_call {
     const char *call_sid;
@@ -455,6 +490,8 @@ struct refusal_step {
 
 struct refusal {
     uint64_t at_ms;
+    char merchant_id[MERCHANT_ID_MAX + 1]; /* whose call it was; "": nobody's, or it is not known */
+    char provider[PROVIDER_MAX + 1];       /* the same */
     struct refusal_step *steps;
     size_t count;
 };
@@ -617,6 +654,15 @@ struct result {
             struct call_info call;         /* OUTCOME_OK */
             const struct refusal *refusal; /* OUTCOME_NOT_FOUND: the last one, or NULL */
         } call;
+        /* OUTCOME_NOT_FOUND: nothing is known of it. */
+        struct {
+            uint64_t now_ms; /* the store's time */
+            bool is_live;
+            struct call_info call;         /* is_live */
+            const struct refusal *refusal; /* the last one, also of a live call; or NULL */
+            struct past_call *past;        /* oldest first */
+            size_t past_count;
+        } story;
         struct {
             struct name_array ids;   /* sorted */
             struct name_array texts; /* as stored; may be no JSON where somebody else wrote it */

@@ -52,6 +52,7 @@
     X(POD,             pod,             LOOKS,   never,    nothing,      none,      KEEPS, nothing,   PLAIN) \
     X(CALLS,           calls,           LOOKS,   never,    nothing,      none,      KEEPS, nothing,   PLAIN) \
     X(CALL,            call,            LOOKS,   never,    nothing,      none,      KEEPS, nothing,   PLAIN) \
+    X(STORY,           story,           LOOKS,   never,    nothing,      none,      KEEPS, nothing,   PLAIN) \
     X(MERCHANTS,       merchants,       LOOKS,   never,    nothing,      none,      KEEPS, nothing,   PLAIN) \
     X(MERCHANT,        merchant,        LOOKS,   never,    nothing,      none,      KEEPS, nothing,   PLAIN) \
     X(TIERS,           tiers,           LOOKS,   never,    nothing,      none,      KEEPS, nothing,   PLAIN) \

@@ -23,6 +23,7 @@ int core_new(const struct core_settings *settings, struct core **ret_core)
     map_init(&core->merchants);
     histories_init(&core->histories);
     refusals_init(&core->refusals);
+    past_calls_init(&core->past);
     tombstones_init(&core->tombstones);
     heap_init(&core->pods_due);
     heap_init(&core->leases);
@@ -56,6 +57,7 @@ struct core *core_free(struct core *core)
     assert(core->merchants.count == 0);
     histories_release(&core->histories);
     refusals_release(&core->refusals);
+    past_calls_release(&core->past);
     tombstones_release(&core->tombstones);
     pools_free(core);
     tier_config_free(core->tiers);

@@ -46,7 +46,8 @@ int core_move_call(struct core *core, const struct command *command, struct aren
     if (!to) {
         keep_call(core, call);
         result->outcome = OUTCOME_NO_PODS;
-        return call_refuse(core, call->call_sid, &chain, arena, &result->move.refusal);
+        return call_refuse(core, call->call_sid, call->merchant_id, call->provider, &chain, arena,
+                           &result->move.refusal);
     }
     assert(to != from);
     call_move(core, call, to);

@@ -273,6 +273,25 @@ int core_call(struct core *core, const struct command *command, struct arena *ar
     return refusals_find(&core->refusals, command->call.call_sid, core->now_ms, arena, &result->call.refusal);
 }
 
+int core_story(struct core *core, const struct command *command, struct arena *arena, struct result *result)
+{
+    const char *call_sid = command->call.call_sid;
+    const struct call *call = call_find(core, call_sid);
+    int err;
+
+    result->story.now_ms = core->now_ms;
+    result->story.is_live = call != NULL;
+    err = call ? call_seen(core, call, arena, &result->story.call) : 0;
+    if (err == 0)
+        err = refusals_find(&core->refusals, call_sid, core->now_ms, arena, &result->story.refusal);
+    if (err == 0)
+        err = past_calls_find(&core->past, call_sid, core->now_ms, arena, &result->story.past,
+                              &result->story.past_count);
+    if (!call && !result->story.refusal && result->story.past_count == 0)
+        result->outcome = OUTCOME_NOT_FOUND;
+    return err;
+}
+
 static int compare_merchants(const void *a, const void *b)
 {
     const struct merchant *const *merchant_a = a;

@@ -3,7 +3,7 @@
  */
 #include "core/state.h"
 
-int call_release(struct core *core, struct call *call, enum finish_reason why, struct arena *arena,
+int call_release(struct core *core, struct call *call, enum past_end how, struct arena *arena,
                  struct result *result)
 {
     struct pod *pod;
@@ -20,7 +20,7 @@ int call_release(struct core *core, struct call *call, enum finish_reason why, s
     pod = call->pod;
     result->release.was_draining = pod_is_draining(core, pod);
     result->release.released_to = "";
-    if (!call_finish(core, call, why) && !result->release.was_draining) {
+    if (!call_finish(core, call, how) && !result->release.was_draining) {
         assert(pod->is_placed);
         result->release.released_to = arena_strdup(arena, pod->pool->label);
         if (!result->release.released_to)
@@ -40,7 +40,7 @@ int core_release(struct core *core, const struct command *command, struct arena 
         result_forbid(result);
         return 0;
     }
-    return call_release(core, call, command->release.why, arena, result);
+    return call_release(core, call, (enum past_end)command->release.why, arena, result);
 }
 
 int core_undo(struct core *core, const struct command *command, struct arena *arena, struct result *result)
@@ -56,5 +56,5 @@ int core_undo(struct core *core, const struct command *command, struct arena *ar
         result->error = REFUSED_UNDO;
         return 0;
     }
-    return call_release(core, call, FINISH_RELEASED, arena, result);
+    return call_release(core, call, PAST_UNDONE, arena, result);
 }

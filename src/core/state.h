@@ -13,6 +13,7 @@
 #include "base/map.h"
 #include "core/core.h"
 #include "core/history.h"
+#include "core/past_calls.h"
 #include "core/refusals.h"
 #include "core/result.h"
 #include "core/tombstones.h"
@@ -140,6 +141,7 @@ struct core {
 
     struct refusals refusals;
     struct tombstones tombstones;
+    struct past_calls past;
 
     /* For assertions: how much was reported since the start. */
     uint64_t records;
@@ -223,8 +225,8 @@ void call_report(struct core *core, const struct call *call);
 void call_free(struct core *core, struct call *call);
 /* Ends the call, reports it, and settles its pod. True: the pod was removed. */
 bool call_end(struct core *core, struct call *call);
-/* The same for an end on purpose: the end is recorded if the call was ever renewed. */
-bool call_finish(struct core *core, struct call *call, enum finish_reason why);
+/* The same for an end on purpose, or undone: the end is recorded if the call was ever renewed. */
+bool call_finish(struct core *core, struct call *call, enum past_end how);
 /* The same for a call that nobody released: also calls on_ended. */
 bool call_lose(struct core *core, struct call *call, enum call_end why);
 /*
@@ -268,15 +270,16 @@ uint64_t first_lease_ms(const struct core *core);
 struct pod *pod_for_call(const struct core *core, const char *merchant_id, const char *prefer,
                          struct chain *ret_chain, bool *ret_unreadable);
 /* Makes the reasons why the call gets no pod, and keeps a copy for later queries. */
-int call_refuse(struct core *core, const char *call_sid, const struct chain *chain, struct arena *arena,
+int call_refuse(struct core *core, const char *call_sid, const char *merchant_id, const char *provider,
+                const struct chain *chain, struct arena *arena,
                 const struct refusal **ret_refusal) MUST_CHECK;
 
 /* release.c */
 /*
- * Ends the call on purpose and fills result->release. NULL: OUTCOME_NOT_FOUND. A call whose lease
+ * Ends the call as call_finish() and fills result->release. NULL: OUTCOME_NOT_FOUND. A call whose lease
  * has expired is released like any other: it still has its pod.
  */
-int call_release(struct core *core, struct call *call, enum finish_reason why, struct arena *arena,
+int call_release(struct core *core, struct call *call, enum past_end how, struct arena *arena,
                  struct result *result) MUST_CHECK;
 
 /* Adds a copy of the call to `array`; to be called right before the call is lost. 0 or -ENOMEM. */

@@ -79,5 +79,6 @@ int core_sweep(struct core *core, const struct command *command, struct arena *a
     size_t limit = step_limit(command->sweep.limit);
     int err = sweep_leases(core, limit, arena, result);
 
+    past_calls_forget_old(&core->past, core->now_ms);
     return err < 0 ? err : sweep_pods(core, limit, arena, result);
 }

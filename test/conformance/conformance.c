@@ -64,6 +64,7 @@ int main(int argc, char **argv)
     count = add_cases(tests, count, cases_history, &kind);
     count = add_cases(tests, count, cases_activity, &kind);
     count = add_cases(tests, count, cases_autoscale, &kind);
+    count = add_cases(tests, count, cases_story, &kind);
     if (kind.type != WORLD_CORE) {
         count = add_cases(tests, count, cases_attempts, &kind);
         count = add_cases(tests, count, cases_events, &kind);

@@ -132,6 +132,7 @@ void render_command(struct strbuf *buf, const struct command *command)
         strbuf_printf(buf, " %s", command->pod.name);
         break;
     case COMMAND_CALL:
+    case COMMAND_STORY:
         strbuf_printf(buf, " %s", command->call.call_sid);
         break;
     case COMMAND_CALLS:
@@ -241,6 +242,30 @@ static void render_refusal(struct strbuf *buf, const struct refusal *refusal)
                       step->is_configured ? "" : " (missing)", step->pods, step->by_state[POD_AVAILABLE],
                       step->by_state[POD_BUSY], step->by_state[POD_DRAINING] + step->by_state[POD_SUSPENDED]);
     }
+}
+
+static void render_story(struct strbuf *buf, const struct result *result)
+{
+    const struct refusal *refusal = result->story.refusal;
+
+    strbuf_printf(buf, "now %" PRIu64 "\n", result->story.now_ms);
+    if (result->story.is_live) {
+        render_call(buf, &result->story.call);
+        render_activity(buf, &result->story.call);
+    }
+    for (size_t i = 0; i < result->story.past_count; i++) {
+        const struct past_call *past = &result->story.past[i];
+
+        strbuf_printf(buf,
+                      "past pod=%s pool=%s merchant=%s provider=%s from=%" PRIu64 " to=%" PRIu64
+                      " renewed=%s %" PRIu64 ": %s\n",
+                      past->pod, past->pool, past->merchant_id, past->provider, past->allocated_at_ms,
+                      past->ended_at_ms, renewer_name(past->renewed_by), past->renewed_at_ms,
+                      past_end_name(past->how));
+    }
+    if (refusal)
+        strbuf_printf(buf, "asked for merchant=%s by=%s\n", refusal->merchant_id, refusal->provider);
+    render_refusal(buf, refusal);
 }
 
 static void render_pod(struct strbuf *buf, const struct pod_info *pod, struct arena *arena)
@@ -416,6 +441,9 @@ static void render_ok(struct strbuf *buf, const struct command *command, const s
         render_call(buf, &result->call.call);
         render_activity(buf, &result->call.call);
         break;
+    case COMMAND_STORY:
+        render_story(buf, result);
+        break;
     case COMMAND_MERCHANTS:
         strbuf_printf(buf, "total=%" PRIu64 " next=%s\n", result->merchants.total,
                       result->merchants.next_cursor);
@@ -484,6 +512,7 @@ struct command sample_command(enum command_type type)
         break;
     case COMMAND_RELEASE:
     case COMMAND_CALL:
+    case COMMAND_STORY:
         command.call.call_sid = "CA1";
         break;
     case COMMAND_HOLD:

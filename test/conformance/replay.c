@@ -84,13 +84,14 @@ struct replay {
     size_t late_count;
     uint64_t late_sent;
     uint64_t outages;
-    uint64_t revived;        /* renewed although the lease had run out */
-    uint64_t adopted;        /* by a renewal that named the pod */
-    uint64_t outlived;       /* calls that a new incarnation of their pod has kept */
-    uint64_t absent;         /* pods that were not shown, and stayed for their calls */
-    uint64_t kept;           /* pods that a sync knew nothing of but that they exist */
-    uint64_t over;           /* renewals and heartbeats of calls whose end is recorded */
-    uint64_t full_histories; /* with as many versions as are kept */
+    uint64_t revived;         /* renewed although the lease had run out */
+    uint64_t adopted;         /* by a renewal that named the pod */
+    uint64_t outlived;        /* calls that a new incarnation of their pod has kept */
+    uint64_t absent;          /* pods that were not shown, and stayed for their calls */
+    uint64_t kept;            /* pods that a sync knew nothing of but that they exist */
+    uint64_t over;            /* renewals and heartbeats of calls whose end is recorded */
+    uint64_t full_histories;  /* with as many versions as are kept */
+    uint64_t past[PAST_ENDS]; /* calls in stories that ended that way */
     bool is_verbose;
 };
 
@@ -936,6 +937,7 @@ static void compare_states(struct replay *replay)
         {.type = COMMAND_STATUS, .status = {.with_sets = true}},
         {.type = COMMAND_TIERS},
         {.type = COMMAND_MERCHANTS},
+        {.type = COMMAND_STORY, .call = {.call_sid = replay->sid_names[replay->step % SIDS]}},
     };
     struct pending pending[ARRAY_LEN(commands)];
     char error[256];
@@ -949,6 +951,8 @@ static void compare_states(struct replay *replay)
     align_tiers(replay, pending[0].result, on_core(replay, &commands[0]));
     for (size_t i = 0; i < ARRAY_LEN(commands); i++)
         compare(replay, &commands[i], pending[i].result, on_core(replay, &commands[i]));
+    for (size_t i = 0; i < pending[ARRAY_LEN(commands) - 1].result->story.past_count; i++)
+        replay->past[pending[ARRAY_LEN(commands) - 1].result->story.past[i].how]++;
     if (!core_check(replay->core, error, sizeof(error)))
         REPLAY_FAIL(replay, "core is broken: %s", error);
 }
@@ -1040,6 +1044,12 @@ static bool nothing_was_left_out(const struct replay *replay)
     for (enum command_type type = 0; type < COMMAND_TYPES; type++) {
         if (!replay->was_sent[type]) {
             fprintf(stderr, "replay-stores: no step has sent %s\n", command_name(type));
+            return false;
+        }
+    }
+    for (enum past_end how = 0; how < PAST_ENDS; how++) {
+        if (!replay->past[how]) {
+            fprintf(stderr, "replay-stores: no story of a call that ended: %s\n", past_end_name(how));
             return false;
         }
     }

@@ -64,6 +64,7 @@ SCRIPT = [
     ("GET", "/api/v1/autoscale/{tier}", {"tier": "basic"}, "", None, 200),
     ("DELETE", "/api/v1/pod/{name}", {"name": "agent-7"}, "", None, 200),
     ("POST", "/api/v1/release", {}, "", {"call_sid": "CA1", "reason": "hangup"}, 200),
+    ("GET", "/api/v1/call/{sid}/story", {"sid": "CA1"}, "", None, 200),
     ("POST", "/api/v1/release", {}, "", {"call_sid": "CA1"}, 404),
     ("GET", "/api/v1/tiers", {}, "", None, 200),
     ("PUT", "/api/v1/tiers", {}, "", {"gold": {"targt": 2}}, 400),
@@ -98,6 +99,7 @@ FIXED = (
     (re.compile(r"5f0c2a9e:\d+"), "5f0c2a9e:17"),
     (re.compile(r'"version":"[^"]*"'), '"version":"0.1.0"'),
     (re.compile(r'"uptime_seconds":\d+'), '"uptime_seconds":3600'),
+    (re.compile(r"ended (less than a|\d+) seconds? ago"), "ended 2 seconds ago"),
 )
 
 

@@ -35,7 +35,7 @@ def spec_of(role, table):
     """What the specification's sentences on roles say, for the routes that there are."""
     sentences = {
         "admin": set(table),
-        "call": {("POST", f"/api/v1/{what}") for what in ("allocate", "release", "renew")} | {("GET", "/api/v1/call/{sid}")},
+        "call": {("POST", f"/api/v1/{what}") for what in ("allocate", "release", "renew")} | {("GET", "/api/v1/call/{sid}"), ("GET", "/api/v1/call/{sid}/story")},
         "agent": {("POST", f"/api/v1/{what}") for what in ("pods", "pod/{name}/heartbeat", "renew", "release", "drain", "undrain")}
         | {(method, "/api/v1/pod/{name}") for method in ("GET", "DELETE")}
         | {("GET", "/api/v1/pod/{name}/drained")},

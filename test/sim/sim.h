@@ -41,6 +41,14 @@ struct shadow_call {
     enum finish_reason why;
 };
 
+/* The last time that a call has left a pod. */
+struct shadow_exit {
+    uint64_t number; /* it was the so manieth since the start; 0: it has left none */
+    uint64_t at_ms;
+    int pod;
+    enum past_end how;
+};
+
 /* A stream of the call, as the gateway sees it, which does not ask the store where the call is. */
 struct stream {
     bool is_open;
@@ -71,7 +79,8 @@ struct sim_counts {
     uint64_t late[COMMAND_TYPES]; /* words about calls whose end is recorded */
     uint64_t begun_anew;          /* allocations of such calls */
     uint64_t attempts_lost;
-    uint64_t streams_kept; /* calls that were lost under their stream, and that it brought back */
+    uint64_t exits[PAST_ENDS]; /* that stories have told */
+    uint64_t streams_kept;     /* calls that were lost under their stream, and that it brought back */
 };
 
 struct sim {
@@ -87,6 +96,8 @@ struct sim {
     struct result result;
     struct shadow_call calls[SIDS];
     struct stream streams[SIDS];
+    struct shadow_exit exits[SIDS];
+    uint64_t exit_count;
     struct shadow_pod pods[PODS];
     char sid_names[SIDS][16];
     char pod_names[PODS][24];
@@ -136,6 +147,8 @@ void shadow_over(void *arg, const char *call_sid);
 void check_ended(struct sim *sim, const struct ended_array *ended);
 /* Nobody could be heard for a while: every lease has as long again. */
 void shadow_forgive(struct sim *sim);
+/* The story of a call tells how the call has left its pod. */
+void check_story(struct sim *sim, int at);
 /* The process has died: what is in no record is gone. */
 void shadow_restart(struct sim *sim);
 

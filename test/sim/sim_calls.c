@@ -95,6 +95,36 @@ static uint64_t told_start(struct sim *sim, const char *pod)
     SIM_FAIL(sim, "pod %s restarts although nobody has said so", pod);
 }
 
+/* The call leaves its pod. */
+static void shadow_exit(struct sim *sim, const struct shadow_call *call, enum past_end how)
+{
+    sim->exits[call - sim->calls] =
+        (struct shadow_exit){.number = ++sim->exit_count, .at_ms = sim->now_ms, .pod = call->pod, .how = how};
+}
+
+void check_story(struct sim *sim, int at)
+{
+    const char *sid = sim->sid_names[at];
+    const struct shadow_exit *known = &sim->exits[at];
+    /* The last one of a call is kept, unless it is too old or too many came after it. */
+    bool is_kept = known->number && known->at_ms + PAST_KEEP_MS > sim->now_ms &&
+                   sim->exit_count - known->number < PAST_CALLS_MAX;
+    const struct past_call *last;
+    struct result story;
+
+    look(sim, (struct command){.type = COMMAND_STORY, .call = {.call_sid = sid}}, &story);
+    SIM_CHECK(sim, story.story.is_live == sim->calls[at].is_known, "the story of %s is another call's", sid);
+    SIM_CHECK(sim, is_kept == (story.story.past_count > 0), "the story of %s has %zu pods", sid,
+              story.story.past_count);
+    if (!is_kept)
+        return;
+    last = &story.story.past[story.story.past_count - 1];
+    SIM_CHECK(sim, last->how == known->how && last->ended_at_ms == known->at_ms, "%s has ended: %s", sid,
+              past_end_name(last->how));
+    SIM_CHECK(sim, pod_index(sim, last->pod) == known->pod, "%s has ended on another pod", sid);
+    sim->counts.exits[last->how]++;
+}
+
 /* Core says that a call has ended: it must have been there, on that pod, and with a reason. */
 void shadow_end(void *arg, const struct ended_call *end)
 {
@@ -115,6 +145,7 @@ void shadow_end(void *arg, const struct ended_call *end)
         SIM_CHECK(sim, sim->now_ms - call->allocated_at_ms > HEARTBEAT_YOUNG_MS, "call %s ended too young",
                   end->call_sid);
     call->is_known = false;
+    shadow_exit(sim, call, (enum past_end)(PAST_EXPIRED + end->why));
     sim->counts.ended[end->why]++;
 }
 
@@ -129,16 +160,17 @@ void shadow_over(void *arg, const char *call_sid)
     sim->tombstones_told++;
 }
 
-/* The call was ended on purpose. */
-static void shadow_finish(struct sim *sim, struct shadow_call *call, enum finish_reason why)
+/* The call was ended on purpose, or undone. */
+static void shadow_finish(struct sim *sim, struct shadow_call *call, enum past_end how)
 {
+    shadow_exit(sim, call, how);
     sim->tombstones_due += call->is_carried;
     call->is_known = false;
     if (!call->was_renewed)
         return;
     call->has_end = true;
     call->over_at_ms = sim->now_ms;
-    call->why = why;
+    call->why = (enum finish_reason)how;
 }
 
 void check_ended(struct sim *sim, const struct ended_array *ended)
@@ -167,6 +199,7 @@ void shadow_restart(struct sim *sim)
         sim->calls[i].is_carried = false;
         sim->calls[i].was_connected = false;
         sim->streams[i].is_open = false;
+        sim->exits[i] = (struct shadow_exit){0};
     }
 }
 
@@ -304,7 +337,7 @@ void sim_undo(struct sim *sim)
         return;
     SIM_CHECK(sim, pod_index(sim, sim->result.release.call.pod) == call->pod, "undo of %s freed another pod",
               sid);
-    shadow_finish(sim, call, FINISH_RELEASED);
+    shadow_finish(sim, call, PAST_UNDONE);
 }
 
 void sim_release(struct sim *sim)
@@ -333,7 +366,7 @@ void sim_release(struct sim *sim)
         return;
     SIM_CHECK(sim, pod_index(sim, sim->result.release.call.pod) == call->pod,
               "release of %s freed another pod", sid);
-    shadow_finish(sim, call, why);
+    shadow_finish(sim, call, (enum past_end)why);
 }
 
 void sim_hold(struct sim *sim)
@@ -380,7 +413,7 @@ void sim_leave(struct sim *sim)
     execute(sim);
     SIM_CHECK(sim, sim->result.outcome == expected, "leave of %s: outcome %d", sid, (int)sim->result.outcome);
     if (expected == OUTCOME_OK)
-        shadow_finish(sim, call, FINISH_CLOSED);
+        shadow_finish(sim, call, PAST_CLOSED);
 }
 
 static void shadow_move(struct sim *sim, struct shadow_call *call, int from)
@@ -398,6 +431,7 @@ static void shadow_move(struct sim *sim, struct shadow_call *call, int from)
     }
     SIM_CHECK(sim, !sim->pods[pod].is_absent, "call %s was moved to a pod that is absent", now->call_sid);
     sim->counts.moved++;
+    shadow_exit(sim, call, PAST_MOVED);
     call->pod = pod;
     call->placed_at_ms = sim->now_ms;
     call->misses = 0;

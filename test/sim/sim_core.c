@@ -348,6 +348,7 @@ static void sim_step(struct sim *sim)
               "a carrier was not told that its call is over");
     check_calls(sim);
     check_loads(sim);
+    check_story(sim, (int)(sim->step % SIDS));
     if (sim->step % 64 == 0)
         check_replica(sim);
     arena_reset(&sim->arena);
@@ -411,6 +412,11 @@ static bool nothing_was_left_out(const struct sim *sim)
         counts->late[COMMAND_RENEW],
         counts->late[COMMAND_HEARTBEAT],
         counts->late[COMMAND_HOLD],
+        counts->exits[PAST_RELEASED],
+        counts->exits[PAST_UNDONE],
+        counts->exits[PAST_MOVED],
+        counts->exits[PAST_EXPIRED],
+        counts->exits[PAST_UNMENTIONED],
         counts->begun_anew,
         counts->attempts_lost,
         counts->streams_kept,

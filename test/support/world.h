@@ -141,6 +141,7 @@ extern const struct world_case cases_owner[];
 extern const struct world_case cases_history[];
 extern const struct world_case cases_activity[];
 extern const struct world_case cases_autoscale[];
+extern const struct world_case cases_story[];
 /* Of a store, not of core: the numbers that it gives to requests, and its events. */
 extern const struct world_case cases_attempts[];
 extern const struct world_case cases_events[];

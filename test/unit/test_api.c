@@ -523,9 +523,9 @@ static void allocate__a_store_that_fails_is_unavailable(void **state UNUSED)
 
 static void every_route__a_store_that_fails_is_unavailable(void **state UNUSED)
 {
-    static const char *const looks[] = {"/api/v1/pods",          "/api/v1/pod/{name}", "/api/v1/calls",
-                                        "/api/v1/call/{sid}",    "/api/v1/merchants",  "/api/v1/tiers",
-                                        "/api/v1/merchants/{id}"};
+    static const char *const looks[] = {"/api/v1/pods",           "/api/v1/pod/{name}",      "/api/v1/calls",
+                                        "/api/v1/call/{sid}",     "/api/v1/merchants",       "/api/v1/tiers",
+                                        "/api/v1/merchants/{id}", "/api/v1/call/{sid}/story"};
     static const char *const changes[][2] = {
         {"/api/v1/release", SID_BODY},
         {"/api/v1/renew", SID_BODY},
@@ -690,6 +690,107 @@ static void allocate__refusal_is_logged_with_what_stood_in_the_way(void **state 
     world_release(&world);
 }
 
+/* The answer has all of these texts, in this order. */
+static void assert_tells(const struct world *world, const char *const *texts, size_t count)
+{
+    const char *at = world->request.answer;
+
+    for (size_t i = 0; i < count; i++) {
+        at = strstr(at, texts[i]);
+        if (!at)
+            fail_msg("\"%s\" is not told: %s", texts[i], world->request.answer);
+        at += strlen(texts[i]);
+    }
+}
+
+static void story__every_end_has_its_sentence(void **state UNUSED)
+{
+    static const char *const sentences[PAST_ENDS] = {
+        [PAST_RELEASED] = "a client released it.",
+        [PAST_CLOSED] = "its stream was closed, or its provider said that it is over.",
+        [PAST_TIMED_OUT] = "it waited for too long.",
+        [PAST_UNDONE] = "its allocation was undone, because its client did not get the answer.",
+        [PAST_MOVED] = "its pod p-1 could not be reached, and it moved to another one.",
+        [PAST_EXPIRED] = "nobody renewed its lease on the pod p-1.",
+        [PAST_POD_GONE] = "its pod p-1 was removed, or stopped sending heartbeats.",
+        [PAST_RESTARTED] = "its pod p-1 restarted.",
+        [PAST_UNMENTIONED] = "the heartbeats of its pod p-1 left it out.",
+    };
+    struct past_call past = {.pod = "p-1",
+                             .pool = "pool:gold",
+                             .merchant_id = "",
+                             .provider = "",
+                             .allocated_at_ms = UINT64_C(1770000000000),
+                             .ended_at_ms = UINT64_C(1770000060000)};
+    struct world world;
+
+    for (enum past_end how = 0; how < PAST_ENDS; how++) {
+        char event[64];
+        const char *texts[] = {
+            "\"state\":\"ended\"", " ended 2 hours ago: ", sentences[how], "\"allocated\"", event,
+            sentences[how] + 1};
+
+        past.how = how;
+        snprintf(event, sizeof(event), "{\"time\":\"2026-02-02T02:41:00Z\",\"event\":\"%s\"",
+                 past_end_name(how));
+        world_init(&world, &plain_settings);
+        world.fake.result.story.now_ms = past.ended_at_ms + UINT64_C(7200000);
+        world.fake.result.story.past = &past;
+        world.fake.result.story.past_count = 1;
+        ask(&world, "/api/v1/call/{sid}/story", NULL, NULL);
+        assert_int_equal(world.request.status, 200);
+        assert_tells(&world, texts, ARRAY_LEN(texts));
+        world_release(&world);
+    }
+}
+
+static void story__a_move_that_found_no_pod_and_one_that_did(void **state UNUSED)
+{
+    const char *routers[] = {"router-a", "router-b"};
+    static const char *const texts[] = {
+        "\"state\":\"connected\"",
+        "now p-2 of pool:gold: the routers router-a and router-b carry",
+        "It got the pod p-1 of pool:gold. Plivo asked for it.",
+        "\"refused\"",
+        "Its pod could not be reached, and no other pod was free: it stayed there.",
+        "\"moved\"",
+        "It moved from the pod p-1, which could not be reached, to the pod p-2 of pool:gold.",
+        "\"carried\"",
+        "The routers router-a and router-b carry its stream."};
+    struct refusal refusal = {.at_ms = UINT64_C(1770000030000)};
+    struct past_call past = {.pod = "p-1",
+                             .pool = "pool:gold",
+                             .merchant_id = "",
+                             .provider = "plivo",
+                             .allocated_at_ms = UINT64_C(1770000000000),
+                             .ended_at_ms = UINT64_C(1770000060000),
+                             .how = PAST_MOVED};
+    struct world world;
+
+    world_init(&world, &plain_settings);
+    world.fake.result.story.now_ms = UINT64_C(1770000090000);
+    world.fake.result.story.is_live = true;
+    world.fake.result.story.call = (struct call_info){
+        .call_sid = "x",
+        .pod = "p-2",
+        .address = "",
+        .pool = "pool:gold",
+        .merchant_id = "",
+        .provider = "plivo",
+        .allocated_at_ms = past.allocated_at_ms,
+        .expires_at_ms = UINT64_C(1770000999000),
+        .activity = {
+            .state = CALL_IS_CONNECTED, .is_connected = true, .carriers = {routers, ARRAY_LEN(routers)}}};
+    world.fake.result.story.refusal = &refusal;
+    world.fake.result.story.past = &past;
+    world.fake.result.story.past_count = 1;
+    ask(&world, "/api/v1/call/{sid}/story", NULL, NULL);
+    assert_int_equal(world.request.status, 200);
+    assert_tells(&world, texts, ARRAY_LEN(texts));
+    assert_null(strstr(world.request.answer, "moved to another one"));
+    world_release(&world);
+}
+
 static void merchants__a_text_that_is_no_json_does_not_break_the_answer(void **state UNUSED)
 {
     const char *ids[] = {"good", "broken", "bytes"};
@@ -810,6 +911,7 @@ static void log__one_line_for_each_refusal_with_its_reason(void **state UNUSED)
         {"GET", "/api/v1/merchants", "limit=1001", NULL, "limit must be a whole number from 1 to 1000", 400},
         {"GET", "/api/v1/pod/{name}", NULL, NULL, "pod not found", 404},
         {"GET", "/api/v1/call/{sid}", NULL, NULL, "call not found", 404},
+        {"GET", "/api/v1/call/{sid}/story", NULL, NULL, "nothing is known of this call", 404},
         {"GET", "/api/v1/merchants/{id}", NULL, NULL, "merchant not found", 404},
         {"POST", "/api/v1/pods", NULL, "{\"pod_name\":\"p\"}", "address is required", 400},
         {"POST", "/api/v1/drain", NULL, "{\"pod_name\":\"p\"}", "pod not found", 404},
@@ -1088,6 +1190,8 @@ int main(void)
         cmocka_unit_test(webhooks__body_wins_for_the_call_and_query_for_the_rest),
         cmocka_unit_test(heartbeat__a_call_that_it_ends_is_logged_with_the_key),
         cmocka_unit_test(allocate__refusal_is_logged_with_what_stood_in_the_way),
+        cmocka_unit_test(story__every_end_has_its_sentence),
+        cmocka_unit_test(story__a_move_that_found_no_pod_and_one_that_did),
         cmocka_unit_test(merchants__a_text_that_is_no_json_does_not_break_the_answer),
         cmocka_unit_test(answers__that_do_not_fit_are_no_fault_of_the_store),
         cmocka_unit_test(webhooks__without_a_call_hear_a_sentence),

@@ -22,6 +22,8 @@ static void names__are_those_of_core(void **state UNUSED)
     assert_string_equal(SCRIPT_RENEWED_BY_GATEWAY, renewer_name(RENEWED_BY_GATEWAY));
     assert_string_equal(SCRIPT_TOMBSTONE_RELEASED, finish_reason_name(FINISH_RELEASED));
     assert_string_equal(SCRIPT_TOMBSTONE_CLOSED, finish_reason_name(FINISH_CLOSED));
+    assert_string_equal(SCRIPT_PAST_UNDONE, past_end_name(PAST_UNDONE));
+    assert_string_equal(SCRIPT_PAST_MOVED, past_end_name(PAST_MOVED));
 }
 
 static void takes__neither_more_nor_fewer_than_all_arguments(void **state UNUSED)

@@ -67,7 +67,7 @@ local function allocate(call_sid, merchant, provider, attempt, is_webhook)
 
   if not answer then
     -- include refusal
-    answer = refusal(call_sid, chain, first, last, unreadable, missing)
+    answer = refusal(call_sid, merchant, provider, chain, first, last, unreadable, missing)
   end
   for i = 1, lost and CONST.ENDED_TEXTS or 0 do
     answer[#answer + 1] = lost[i]

@@ -2,6 +2,7 @@
 -- include tiers
 -- include lease
 -- include notes
+-- include past
 -- include score
 -- Is it a call of the first implementation, whose records have no attempts?
 local function call_is_foreign(call_sid)
@@ -55,6 +56,9 @@ local function call_end(ended, call_sid, record, pod, tier, why)
   ended[n + 3] = record[2] or ''
   ended[n + 4] = record[3] or ''
   ended[n + 5] = why
+  if record[1] then
+    past_add(call_sid, why, record)
+  end
   call_drop(call_sid, pod, tier)
 end
 

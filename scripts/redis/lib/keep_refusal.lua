@@ -20,7 +20,12 @@ local function refusals_trim()
   end
 end
 
-local function refusal_keep(call_sid, answer)
+-- The text also says whose call it was, at its end.
+local function refusal_keep(call_sid, merchant, provider, answer)
+  local n = #answer
+  answer[n + 1] = merchant
+  answer[n + 2] = provider
   redis.pcall('SET', P .. 'refused:' .. call_sid, cjson.encode(answer), 'PX', TEXT.REFUSAL_KEY_MS)
+  answer[n + 1], answer[n + 2] = nil, nil
   redis.pcall('ZADD', P .. 'refused', string.format('%.0f', now), call_sid)
 end

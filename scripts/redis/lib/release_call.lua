@@ -3,7 +3,7 @@
 -- release(): ends a call and gives its pod back to the pool to which the pod belongs now. Returns
 -- the answer for that call: see release_and_allocate.lua. The common case needs little of the
 -- library: see lib/release_common.lua.
--- @uses RELEASE_SIZE
+-- @uses RELEASE_SIZE, ENDED_AT
 local function release(call_sid, on_pod, why, provider)
   if RELEASE_SIZE == CONST.RELEASE_NAME then
     -- What follows among the arguments is the next call.
@@ -37,7 +37,7 @@ local function release(call_sid, on_pod, why, provider)
       tombstone_add(call_sid, why, carriers)
     end
     return {CONST.RELEASE_DONE, pod, record[2] or '', record[3] or '', record[4] or '',
-      record[5] or '0', info, tier, 0}
+      record[5] or '0', info, tier, 0, record[6] or '', ENDED_AT}
   end
   -- include release
   -- include tombstone
@@ -45,5 +45,5 @@ local function release(call_sid, on_pod, why, provider)
     -- Its carriers get their notes from call_drop().
     tombstone_add(call_sid, why, '')
   end
-  return call_release(call_sid, record)
+  return call_release(call_sid, record, record[6], ENDED_AT)
 end

@@ -1,5 +1,5 @@
 /*
- * call_queries.c - the commands that read calls: one call, or a page of them.
+ * call_queries.c - the commands that read calls: one call, its story, or a page of them.
  */
 #include <stdio.h>
 #include <stdlib.h>
@@ -69,6 +69,15 @@ static void call_read(struct answer *answer, struct call_info *call, uint64_t no
     call_set_state(call, now_ms);
 }
 
+/*
+ * Without an end it has no claim on its pod. One whose lease has run out has it until a sweep ends
+ * it.
+ */
+static bool call_is_there(const struct call_info *call)
+{
+    return call->pod[0] && call->expires_at_ms > 0;
+}
+
 int call_decode(struct operation *operation, const redisReply *reply)
 {
     struct result *result = operation->result;
@@ -80,11 +89,7 @@ int call_decode(struct operation *operation, const redisReply *reply)
     call_read(&answer, &call, answer_u64(&answer));
     if (answer.err)
         return operation_checked(operation, answer.err);
-    /*
-     * Without an end it has no claim on its pod. One whose lease has run out has it until a sweep
-     * ends it.
-     */
-    if (call.pod[0] && call.expires_at_ms > 0) {
+    if (call_is_there(&call)) {
         result->call.call = call;
         return 0;
     }
@@ -94,6 +99,168 @@ int call_decode(struct operation *operation, const redisReply *reply)
 
         result->call.refusal = answer_refusal(&answer, &is_unreadable);
     }
+    /* A refusal that was damaged by hand counts as none. */
+    return answer.err == -ENOMEM ? -ENOMEM : 0;
+}
+
+/* STORY: the call, the pods that it has left, and its last refusal. */
+
+int story_encode(struct operation *operation, struct args *args)
+{
+    args_begin(args, operation, operation->arena, SCRIPT_CALLS_ARGS);
+    args_add_text(args, "");
+    args_add_text(args, operation->command.call.call_sid);
+    args_add_u64(args, PAST_SHOWN_MAX);
+    past_flush(operation->store); /* the script finds what this router has answered */
+    return 0;
+}
+
+/* How a call has left its pod: the value of a tombstone, and what the scripts call it. */
+static int past_end_read(struct slice word, enum past_end *ret_end)
+{
+    static const char *const words[PAST_ENDS] = {
+        [PAST_UNDONE] = SCRIPT_PAST_UNDONE,      [PAST_MOVED] = SCRIPT_PAST_MOVED,
+        [PAST_EXPIRED] = SCRIPT_END_EXPIRED,     [PAST_POD_GONE] = SCRIPT_END_POD_GONE,
+        [PAST_RESTARTED] = SCRIPT_END_RESTARTED, [PAST_UNMENTIONED] = SCRIPT_END_UNMENTIONED,
+    };
+
+    for (int end = 0; end < PAST_ENDS; end++) {
+        if (slice_equals(word, words[end] ? words[end] : past_end_name((enum past_end)end))) {
+            *ret_end = (enum past_end)end;
+            return 0;
+        }
+    }
+    return -EIO;
+}
+
+/* The next line of `text`, which then begins behind it. */
+static struct slice next_line(struct slice *text)
+{
+    const char *end = memchr(text->data, '\n', text->len);
+    struct slice line = {text->data, end ? (size_t)(end - text->data) : text->len};
+    size_t taken = line.len + (end != NULL);
+
+    *text = (struct slice){text->data + taken, text->len - taken};
+    return line;
+}
+
+/* NULL: no memory. */
+static const char *copy_line(struct arena *arena, struct slice *text)
+{
+    struct slice line = next_line(text);
+
+    return line.len ? arena_copy(arena, line.data, line.len) : "";
+}
+
+/* Two lines: the time as Redis gives it, seconds and microseconds. */
+static int redis_time_read(struct slice *text, uint64_t *ret_ms)
+{
+    uint64_t seconds;
+    uint64_t us;
+
+    if (record_digits(next_line(text), &seconds) || record_digits(next_line(text), &us) ||
+        seconds > UINT64_MAX / 2000 || us >= 1000000)
+        return -EIO;
+    *ret_ms = seconds * 1000 + us / 1000;
+    return 0;
+}
+
+/* As scripts/redis/lib/past.lua writes it. -EIO: made by hand. */
+static int past_read(struct slice text, struct arena *arena, struct past_call *ret_call)
+{
+    struct past_call call = {0};
+    struct call_activity activity = {0};
+    uint64_t allocated_at_s;
+
+    if (past_end_read(next_line(&text), &call.how) || redis_time_read(&text, &call.ended_at_ms))
+        return -EIO;
+    call.pod = copy_line(arena, &text);
+    call.pool = copy_line(arena, &text);
+    call.merchant_id = copy_line(arena, &text);
+    call.provider = copy_line(arena, &text);
+    if (!call.pod || !call.pool || !call.merchant_id || !call.provider)
+        return -ENOMEM;
+    /* Another program may have written the time of the call in another form: it is not known then. */
+    if (record_digits(next_line(&text), &allocated_at_s) == 0 && allocated_at_s <= UINT64_MAX / 1000)
+        call.allocated_at_ms = allocated_at_s * 1000;
+    renewal_read(next_line(&text), &activity);
+    call.renewed_by = activity.renewed_by;
+    call.renewed_at_ms = activity.renewed_at_ms;
+    *ret_call = call;
+    return 0;
+}
+
+/* The newest comes first in the answer, and last in the result. */
+static void past_calls_read(struct answer *answer, struct result *result)
+{
+    size_t count = answer_u64(answer);
+    struct past_call *calls;
+    size_t kept = 0;
+
+    if (count > PAST_SHOWN_MAX)
+        answer->err = -EIO;
+    if (answer->err || count == 0)
+        return;
+    calls = arena_alloc(answer->arena, count * sizeof(*calls));
+    if (!calls) {
+        answer->err = -ENOMEM;
+        return;
+    }
+    for (size_t i = 0; i < count && answer->err == 0; i++) {
+        struct past_call *call = &calls[count - 1 - kept];
+        int err = past_read(answer_slice(answer), answer->arena, call);
+
+        if (err == -ENOMEM)
+            answer->err = err;
+        kept += err == 0 && call->ended_at_ms + PAST_KEEP_MS > result->story.now_ms;
+    }
+    result->story.past = &calls[count - kept];
+    result->story.past_count = kept;
+}
+
+/* The refusal, and behind it whose call it was: an older version did not say so. NULL after a failure. */
+static const struct refusal *refusal_read(struct answer *answer)
+{
+    bool is_unreadable;
+    const struct refusal *read = answer_refusal(answer, &is_unreadable);
+    struct refusal *refusal;
+    struct slice merchant;
+    struct slice provider;
+
+    if (!read || answer_left(answer) < 2)
+        return read;
+    merchant = answer_slice(answer);
+    provider = answer_slice(answer);
+    if (answer->err || merchant.len > MERCHANT_ID_MAX || provider.len > PROVIDER_MAX)
+        return read;
+    refusal = arena_alloc(answer->arena, sizeof(*refusal));
+    if (!refusal) {
+        answer->err = -ENOMEM;
+        return NULL;
+    }
+    *refusal = *read;
+    snprintf(refusal->merchant_id, sizeof(refusal->merchant_id), "%.*s", (int)merchant.len, merchant.data);
+    snprintf(refusal->provider, sizeof(refusal->provider), "%.*s", (int)provider.len, provider.data);
+    return refusal;
+}
+
+int story_decode(struct operation *operation, const redisReply *reply)
+{
+    struct result *result = operation->result;
+    struct answer answer;
+
+    answer_init(&answer, reply, operation->arena);
+    (void)answer_u64(&answer);
+    result->story.now_ms = answer_u64(&answer);
+    call_read(&answer, &result->story.call, result->story.now_ms);
+    past_calls_read(&answer, result);
+    if (answer.err)
+        return operation_checked(operation, answer.err);
+    result->story.is_live = call_is_there(&result->story.call);
+    if (answer_left(&answer) > 0)
+        result->story.refusal = refusal_read(&answer);
+    if (!result->story.is_live && !result->story.refusal && result->story.past_count == 0)
+        result->outcome = OUTCOME_NOT_FOUND;
     /* A refusal that was damaged by hand counts as none. */
     return answer.err == -ENOMEM ? -ENOMEM : 0;
 }

@@ -139,9 +139,14 @@ int release_encode(struct operation *operation, struct args *args)
     return 0;
 }
 
-/* The answer of release_and_allocate.lua for a released call, behind its first number. */
-static int read_released(struct operation *operation, struct answer *answer, const char *call_sid)
+/*
+ * The answer of release_and_allocate.lua for a released call, behind its first number. `how`: it is to be
+ * remembered. PAST_UNDONE: the script has done so.
+ */
+static int read_released(struct operation *operation, struct answer *answer, const char *call_sid,
+                         enum past_end how)
 {
+    struct past_note note;
     struct result *result = operation->result;
     struct call_info *call = &result->release.call;
     char label[POOL_LABEL_MAX + 1] = "";
@@ -155,8 +160,12 @@ static int read_released(struct operation *operation, struct answer *answer, con
         pool_label(tier, label);
     result->release.released_to = arena_strdup(operation->arena, label);
     result->release.was_draining = answer_u64(answer) != 0;
+    note.renewed = answer_text(answer);
+    note.at = answer_text(answer);
     if (!call->call_sid || !result->release.released_to)
         return -ENOMEM;
+    if (!answer->err && how != PAST_UNDONE)
+        past_note(operation->store, call, (enum finish_reason)how, &note);
     return answer_end(operation, answer);
 }
 
@@ -173,7 +182,8 @@ int release_decode(struct operation *operation, const redisReply *reply)
         result_forbid(operation->result);
         return answer_end(operation, &answer);
     default:
-        return read_released(operation, &answer, operation->command.release.call_sid);
+        return read_released(operation, &answer, operation->command.release.call_sid,
+                             (enum past_end)operation->command.release.why);
     }
 }
 
@@ -202,7 +212,7 @@ int undo_decode(struct operation *operation, const redisReply *reply)
         result->outcome = OUTCOME_NOT_FOUND;
         return answer_end(operation, &answer);
     case SCRIPT_RELEASE_DONE:
-        return read_released(operation, &answer, operation->command.undo.call_sid);
+        return read_released(operation, &answer, operation->command.undo.call_sid, PAST_UNDONE);
     default:
         result->outcome = OUTCOME_CONFLICT;
         result->error = REFUSED_UNDO;
@@ -269,7 +279,7 @@ int leave_decode(struct operation *operation, const redisReply *reply)
         result->outcome = OUTCOME_NOT_FOUND;
         return answer_end(operation, &answer);
     case SCRIPT_RELEASE_DONE:
-        return read_released(operation, &answer, operation->command.leave.call_sid);
+        return read_released(operation, &answer, operation->command.leave.call_sid, PAST_CLOSED);
     case SCRIPT_LEAVE_RENEWED:
         result->outcome = OUTCOME_CONFLICT;
         result->error = REFUSED_LEAVE;

@@ -60,11 +60,13 @@ static void redis_stats(const struct store *store, struct store_stats *ret_stats
 static void redis_free(struct redis_store *store)
 {
     undo_release(store);
+    past_release(store);
     tiers_release(store);
     free(store->keys.prefix);
     free(store->keys.active);
     free(store->keys.waited);
     free(store->keys.channel);
+    free(store->keys.ended);
     free(store);
 }
 
@@ -117,6 +119,9 @@ void redis_close_if_idle(struct redis_store *store)
     if (!store->closing.is_begun || store->closing.are_handles_closing ||
         !list_is_empty(&store->work.under_way) || !list_is_empty(&store->work.deferred))
         return;
+    past_flush(store);
+    if (store->past.under_way > 0)
+        return;
     store->closing.are_handles_closing = true;
     redis_listen(&store->store, false);
     redis_close_timer(&store->work.defer_timer);
@@ -125,6 +130,7 @@ void redis_close_if_idle(struct redis_store *store)
     redis_close_timer(&store->wipe.timer);
     redis_close_timer(&store->mailbox.timer);
     redis_close_timer(&store->undo.timer);
+    redis_close_timer(&store->past.timer);
     redis_close_timer(&store->turn.timer);
     redis_link_close(store->link, redis_link_closed, store);
 }
@@ -205,10 +211,13 @@ static int redis_init(struct redis_store *store, const struct redis_settings *se
     store->keys.active = malloc(size);
     store->keys.waited = malloc(size);
     store->keys.channel = malloc(size);
-    if (!store->keys.prefix || !store->keys.active || !store->keys.waited || !store->keys.channel)
+    store->keys.ended = malloc(size);
+    if (!store->keys.prefix || !store->keys.active || !store->keys.waited || !store->keys.channel ||
+        !store->keys.ended)
         return -ENOMEM;
     snprintf(store->keys.active, size, "%s" SCRIPT_KEY_CALLS_ACTIVE, settings->key_prefix);
     snprintf(store->keys.waited, size, "%swaited", settings->key_prefix);
+    snprintf(store->keys.ended, size, "%s" SCRIPT_KEY_CALLS_ENDED, settings->key_prefix);
     snprintf(store->keys.channel, size, "%sevents", settings->key_prefix);
     return tiers_init(store, settings->tier_config);
 }
@@ -240,6 +249,7 @@ int redis_open(uv_loop_t *loop, const struct redis_settings *settings, struct st
     wipe_start(store, loop);
     mailbox_start(store, loop);
     undo_start(store, loop);
+    past_start(store, loop);
     call_batch_start(store, loop);
     *ret_store = &store->store;
     return 0;

@@ -29,8 +29,10 @@ enum {
     REDIS_PODS_MAX = 1000000, /* of a bulk operation: beyond it something is wrong */
     REDIS_BULK_ARENA_MAX = 256 * 1024 * 1024,
     REDIS_NUMBER_MAX = 24,
-    REDIS_CURSOR_MAX = 24,  /* of SCAN, with its NUL */
-    REDIS_STALE_TRIES = 16, /* of one step, each with the tiers read anew */
+    REDIS_CURSOR_MAX = 24,       /* of SCAN, with its NUL */
+    REDIS_STALE_TRIES = 16,      /* of one step, each with the tiers read anew */
+    PAST_GATHERED = 128,         /* released calls in one command */
+    PAST_TEXTS_MAX = 128 * 1024, /* bytes of them; one more is not remembered */
 };
 
 /* The tiers as the scripts want them. Immutable but for its count of owners and for the version. */
@@ -65,6 +67,7 @@ struct redis_store {
         char *active; /* calls:active, which says where in a cluster everything is */
         char *waited; /* of redis_link_wait */
         char *channel;
+        char *ended; /* calls:ended: see past.c */
     } keys;
     /* In every allocation: its lease, and the life of its keys, in ms. */
     struct {
@@ -159,6 +162,15 @@ struct redis_store {
         size_t count; /* with those that are being asked for */
         bool is_asking;
     } undo;
+
+    /* past.c: released calls that are not in Redis's list yet */
+    struct {
+        uv_timer_t timer;
+        struct strbuf texts;            /* two of each: its name, and what is remembered of it */
+        size_t ends[2 * PAST_GATHERED]; /* of these texts */
+        size_t count;
+        size_t under_way; /* commands without an answer */
+    } past;
 
     /* events.c */
     struct {
@@ -283,6 +295,20 @@ void mailbox_start(struct redis_store *store, uv_loop_t *loop);
  * now on.
  */
 void mailbox_expect(struct redis_store *store, const char *carrier);
+
+/* past.c */
+void past_start(struct redis_store *store, uv_loop_t *loop);
+/* What the answer of a release says beside the call. */
+struct past_note {
+    const char *renewed; /* as in the record of the call */
+    const char *at;      /* when it ended: two lines, as Redis says it */
+};
+/* The call was released: adds it to the calls that have ended, a little later. Copies everything. */
+void past_note(struct redis_store *store, const struct call_info *call, enum finish_reason how,
+               const struct past_note *note);
+/* Adds those that wait for it now: what is sent after this finds them. */
+void past_flush(struct redis_store *store);
+void past_release(struct redis_store *store);
 
 /* undo.c */
 void undo_start(struct redis_store *store, uv_loop_t *loop);

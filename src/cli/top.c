@@ -129,8 +129,7 @@ static int run_on_screen(struct top *top)
         cli_say("%s", top->model.link_error);
         return EXIT_FAILED;
     }
-    if (top->model.link_error[0])
-        cli_say("no answer from %s", top->model.link_error);
+    cli_say("no answer from %s", top->model.link_error[0] ? top->model.link_error : top->model.url);
     return EXIT_UNREACHABLE;
 }
 

@@ -105,6 +105,7 @@ static void run_child(const struct guard *guard, pid_t parent, top_guard_fn run,
     if (prctl(PR_SET_PDEATHSIG, SIGTERM) < 0 || getppid() != parent ||
         dup2(guard->messages, STDERR_FILENO) < 0 || signal(SIGPIPE, SIG_IGN) == SIG_ERR)
         exit(EXIT_FAILED);
+    del_curterm(cur_term); /* the child takes the terminal for itself, and would lose ours */
     exit(run(arg));
 }
 

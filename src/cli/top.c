@@ -126,10 +126,11 @@ static int run_on_screen(struct top *top)
     if (top->model.has_status)
         return EXIT_OK;
     if (top_fetch_is_refused(top->fetch)) {
-        cli_say("%s", top->model.link_error);
+        cli_say("%s: %s", top->model.url, top->model.link_error);
         return EXIT_FAILED;
     }
-    cli_say("no answer from %s", top->model.link_error[0] ? top->model.link_error : top->model.url);
+    cli_say("no answer from %s: %s", top->model.url,
+            top->model.link_error[0] ? top->model.link_error : "it was not waited for");
     return EXIT_UNREACHABLE;
 }
 

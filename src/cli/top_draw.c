@@ -99,19 +99,30 @@ static unsigned put(const struct top_canvas *canvas, unsigned row, unsigned colu
     return (unsigned)len;
 }
 
+/* A sentence, up to the right edge; one that is too long loses its end. */
 static unsigned put_format(const struct top_canvas *canvas, unsigned row, unsigned column,
                            enum top_style style, const char *format, ...) PRINTF_LIKE(5, 6);
 
 static unsigned put_format(const struct top_canvas *canvas, unsigned row, unsigned column,
                            enum top_style style, const char *format, ...)
 {
-    char text[LINE_MAX_LEN + 1];
+    char text[LINE_MAX_LEN + 1], clean[LINE_MAX_LEN + 1];
     va_list args;
+    size_t len;
 
     va_start(args, format);
     vsnprintf(text, sizeof(text), format, args);
     va_end(args);
-    return put(canvas, row, column, canvas->width, style, text);
+    if (column >= canvas->width || row >= canvas->height)
+        return 0;
+    len = make_printable(text, clean, sizeof(clean));
+    if (len > canvas->width - column) {
+        len = canvas->width - column;
+        clean[len - 1] = '~';
+    }
+    if (len > 0)
+        canvas->put(canvas->arg, row, column, style, clean, len);
+    return (unsigned)len;
 }
 
 /* At the right edge; what is there already stays if the text has no room. */
@@ -178,7 +189,7 @@ static void draw_router(const struct top_model *model, const struct top_canvas *
     if (status->is_up)
         put_format(&left, 0, at, TOP_GOOD, "up %s", age);
     else
-        put_format(&left, 0, at, TOP_BAD, "DOWN: the store is away");
+        put_format(&left, 0, at, TOP_BAD, "DOWN: no store");
 }
 
 static void draw_counts(const struct top_model *model, const struct top_canvas *canvas)
@@ -429,7 +440,7 @@ static void draw_last(const struct top_model *model, const struct top_canvas *ca
     } else if (model->mode == TOP_FILTERING) {
         put_format(canvas, at, 0, TOP_BOLD, "filter: %s_", list->filter);
     } else if (model->message[0]) {
-        put(canvas, at, 0, canvas->width, model->is_message_bad ? TOP_BAD : TOP_BOLD, model->message);
+        put_format(canvas, at, 0, model->is_message_bad ? TOP_BAD : TOP_BOLD, "%s", model->message);
     } else if (list->filter[0]) {
         put_format(canvas, at, 0, TOP_BOLD, "filter: %s  (/ changes it, Esc removes it)", list->filter);
     } else {

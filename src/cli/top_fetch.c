@@ -158,7 +158,7 @@ static void link_away(struct top_fetch *fetch, const char *error, uint64_t now_m
         model->away_ms = clock_wall_ms() - silent_ms;
     }
     model->link = TOP_AWAY;
-    snprintf(model->link_error, sizeof(model->link_error), "%s: %s", model->url, error);
+    snprintf(model->link_error, sizeof(model->link_error), "%s", error);
     model->version++;
     fetch->loading = TOP_VIEWS;
     fetch->backoff_ms = longer(fetch->backoff_ms);
@@ -468,7 +468,10 @@ static void finish_action(struct top_fetch *fetch, CURLcode code, uint64_t now_m
 {
     struct transfer *action = &fetch->action;
 
-    if (code != CURLE_OK)
+    if (code == CURLE_COULDNT_CONNECT || code == CURLE_COULDNT_RESOLVE_HOST)
+        top_say(fetch->model, true, "%s: nothing was sent: %s", fetch->request.name,
+                transfer_error(action, code));
+    else if (code != CURLE_OK)
         top_say(fetch->model, true, "%s: no answer, look whether it was carried out: %s", fetch->request.name,
                 transfer_error(action, code));
     else

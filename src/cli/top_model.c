@@ -363,6 +363,7 @@ void top_filter(struct top_model *model, const char *filter)
     struct top_list *list = &model->lists[model->view];
 
     snprintf(list->filter, sizeof(list->filter), "%s", filter);
+    list->cursor = 0; /* unless the selected row passes it */
     changed(model, model->view);
 }
 

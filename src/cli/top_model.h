@@ -195,7 +195,7 @@ struct top_model {
     enum top_link link;
     uint64_t answered_ms; /* clock_elapsed_ms of the last good answer */
     uint64_t away_ms;     /* wall clock of this machine: since then there is none */
-    char link_error[2 * TOP_TEXT_MAX];
+    char link_error[TOP_TEXT_MAX + 1];
     int64_t clock_ahead_ms; /* the router's clock minus ours */
 
     bool has_events; /* the stream is open */

@@ -4,6 +4,7 @@
 #include "cli/top_screen.h"
 
 #include <curses.h>
+#include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <sys/ioctl.h>
@@ -77,6 +78,8 @@ struct top_screen *top_screen_free(struct top_screen *screen)
     if (!screen)
         return NULL;
     if (screen->screen) {
+        /* If our parent was killed, the shell has the terminal already, and would not let us restore it. */
+        signal(SIGTTOU, SIG_IGN);
         endwin();
         delscreen(screen->screen);
     }

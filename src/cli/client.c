@@ -232,6 +232,11 @@ void client_append_escaped(const struct client *client, struct strbuf *buf, cons
     curl_free(escaped);
 }
 
+void *client_new_handle(const struct client *client)
+{
+    return curl_easy_duphandle(client->easy);
+}
+
 /* ---- from beginning to end ---- */
 
 int client_new(const struct cli_options *options, enum client_port port, struct client **ret_client)

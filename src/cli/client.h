@@ -54,4 +54,10 @@ const char *client_url(const struct client *client);
 /* Appends a part of a path, with every character escaped that needs it. */
 void client_append_escaped(const struct client *client, struct strbuf *buf, const char *text);
 
+/*
+ * A handle of libcurl (CURL *) with the same key and options, for requests beside those of client_ask: the
+ * caller sets its URL, where its answer goes and its times, and frees it before the client. NULL: no memory.
+ */
+void *client_new_handle(const struct client *client);
+
 #endif

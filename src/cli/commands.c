@@ -27,6 +27,14 @@ const struct cli_command cli_client_commands[] = {
                 "drained, 1 if calls are left or the router refused, 3 if it never answered",
         .run = command_wait_drained,
     },
+    {
+        .name = "top",
+        .options = CLI_URL | CLI_API_KEY_FILE,
+        .help = "watch pools, pods, calls and events live on a full screen; drain, undrain and\n"
+                "release there; exit status 1 if the router refuses the key, 2 if this is no\n"
+                "terminal, 3 if the router never answered",
+        .run = command_top,
+    },
 };
 
 const size_t cli_client_commands_len = ARRAY_LEN(cli_client_commands);

@@ -7,6 +7,7 @@
 #include "cli/cli.h"
 
 int command_health(const struct cli_options *options);
+int command_top(const struct cli_options *options);
 int command_wait_drained(const struct cli_options *options);
 
 #endif

@@ -28,6 +28,9 @@ const struct cli_command cli_client_commands[] = {
         .run = command_health,
     },
     ROW("status", NULL, command_status, SHOWS, "show the pools, the leader and the store"),
+    ROW("doctor", NULL, command_doctor, SHOWS,
+        "say what is wrong, the worst first, each with the command that helps; exit status 0\n"
+        "if nothing is wrong, 1 if something is"),
     ROW("pods", NULL, command_pods, SHOWS | CLI_TIER | CLI_STATE, "list the pods"),
     ROW("pod", "POD", command_pod, SHOWS, "show one pod and its calls"),
     ROW("drain", "POD", command_drain, CHANGES | CLI_TTL,

@@ -230,17 +230,20 @@ static int view_show(struct view *view, bool is_repeated)
 static int view_watch(struct view *view, view_fn fn)
 {
     for (;;) {
+        bool is_done;
         int status;
 
+        view->is_done = false;
         strbuf_reset(&view->out);
         terminal_look(&view->terminal); /* its size may have changed */
         status = fn(view);
-        if (status != EXIT_OK && !view->is_away)
+        is_done = status == EXIT_OK || view->is_done;
+        if (!is_done && !view->is_away)
             return status;
-        if (status == EXIT_OK && view_show(view, true) != EXIT_OK)
+        if (is_done && view_show(view, true) != EXIT_OK)
             return EXIT_FAILED;
         sleep_ms(view->options->watch_ms);
-        if (status == EXIT_OK && !view->terminal.is_terminal && !view->is_json)
+        if (is_done && !view->terminal.is_terminal && !view->is_json)
             fputc('\n', stdout);
     }
 }

@@ -19,6 +19,7 @@ struct view {
     struct strbuf out;  /* what is shown */
     struct strbuf path; /* for view_path */
     bool is_json;       /* --json: the answers are in `out` already, and nothing else belongs there */
+    bool is_done;       /* the picture is whole although the status is not EXIT_OK: a watch goes on */
     bool is_away;       /* the router cannot answer now, but perhaps later */
 };
 

@@ -7,12 +7,11 @@
 -- include deadline
 local router, routers = ARG.router, P .. 'routers'
 if ARG.is_leaving == CONST.YES then
-  rc('DEL', P .. 'carrier:' .. router, P .. 'version:' .. router)
+  rc('DEL', P .. 'carrier:' .. router)
   rc('ZREM', routers, router)
   return {0}
 end
-rc('SET', P .. 'carrier:' .. router, '1', 'PX', CONST.CARRIER_TTL_MS)
-rc('SET', P .. 'version:' .. router, ARG.version, 'PX', CONST.CARRIER_TTL_MS)
+rc('SET', P .. 'carrier:' .. router, ARG.version, 'PX', CONST.CARRIER_TTL_MS)
 rc('ZADD', routers, string.format('%.0f', now), router)
 -- Routers that died are kept a little longer than they count, for operators.
 rc('ZREMRANGEBYSCORE', routers, '-inf', string.format('(%.0f', now - 2 * CONST.CARRIER_TTL_MS))

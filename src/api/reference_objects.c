@@ -216,7 +216,7 @@ const struct reference_object reference_objects[] = {
              {"evicted_keys", "integer", "Keys that it has thrown away since its start."},
              {"replicas", "integer", "Replicas that are connected."})},
     {"RouterFacts", "A router that shares the store.",
-     MEMBERS({"name", "string", "Its name."}, {"version", "string", "Its version. Empty: it does not tell."},
+     MEMBERS({"name", "string", "Its name."}, {"version", "string", "Its version. Empty: not known now. `older`: it is too old to tell."},
              {"silent_ms", "integer", "Milliseconds since its last sign of life, which comes every 10 seconds."})},
     {"SettingFacts", "Settings of this process.",
      MEMBERS({"pod_source", "api|static|kubernetes", "`POD_SOURCE`"}, {"namespace", "string", "`NAMESPACE`"},

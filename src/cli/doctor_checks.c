@@ -523,10 +523,10 @@ static bool find_versions(const struct doctor_facts *facts, struct doctor_findin
     {
         const char *version = text_of(router, "version");
 
-        if (strcmp(version, own) == 0)
+        if (!version[0] || strcmp(version, own) == 0)
             continue;
         if (count++ < NAMES_MAX)
-            SAY(", %s on %s", version[0] ? version : "an older one", text_of(router, "name"));
+            SAY(", %s on %s", version, text_of(router, "name"));
     }
     SAY(".");
     HELP("kubectl rollout status deployment/smart-router   # or install the package everywhere, and restart");

@@ -117,7 +117,7 @@ void store_stats(const struct store *store, struct store_stats *ret_stats);
 /* A process that shares the store. */
 struct store_router {
     const char *name;
-    const char *version; /* "": not known */
+    const char *version; /* "": not known; "older": it does not tell */
     uint64_t silent_ms;  /* since its last sign of life */
 };
 

@@ -14,6 +14,9 @@ enum {
     ROUTERS_MAX = 256,
 };
 
+/* The value of the carrier key of routers that do not tell their version. */
+#define OLDER_ROUTER "1"
+
 struct facts_request {
     unsigned magic;
     struct redis_store *store;
@@ -113,6 +116,8 @@ static int facts_read_routers(struct facts_request *request, const redisReply *r
 
         router->name = answer_text(&answer);
         router->version = answer_text(&answer);
+        if (strcmp(router->version, OLDER_ROUTER) == 0)
+            router->version = "older";
         router->silent_ms = answer_u64(&answer);
         facts->router_count += !answer.err;
     }

@@ -13,6 +13,7 @@
 enum {
     FACTS_MAX = 256 * 1024 * 1024,
     SENTENCE_MAX = 16 * 1024,
+    REPORT_MAX = 1024 * 1024,
 };
 
 /* The facts and the memory of their trees. */
@@ -170,26 +171,42 @@ static void examine(struct view *view, const struct doctor_facts *facts, bool ha
     }
 }
 
+static void report_json(struct view *view, const struct doctor_facts *facts, bool has_store,
+                        size_t counts[DOCTOR_WEIGHTS])
+{
+    struct json_writer json;
+    struct strbuf buf;
+
+    strbuf_init(&buf, NULL, REPORT_MAX);
+    json_begin(&json, &buf);
+    json_object_begin(&json);
+    json_key(&json, "findings");
+    json_array_begin(&json);
+    examine(view, facts, has_store, &json, counts);
+    json_array_end(&json);
+    json_put_bool(&json, "is_well", counts[DOCTOR_FAULT] == 0 && counts[DOCTOR_WARNING] == 0);
+    json_object_end(&json);
+    if (strbuf_failed(&buf))
+        view->out.failed = true;
+    else if (view->terminal.is_terminal)
+        text_append_safe_json(&view->out, strbuf_slice(&buf));
+    else
+        strbuf_append(&view->out, buf.data, buf.len);
+    strbuf_append_char(&view->out, '\n');
+    strbuf_release(&buf);
+}
+
 static int report(struct view *view, const struct doctor_facts *facts, bool has_store, bool is_json)
 {
     size_t counts[DOCTOR_WEIGHTS] = {0};
-    struct json_writer json;
     bool is_well;
 
-    if (is_json) {
-        json_begin(&json, &view->out);
-        json_object_begin(&json);
-        json_key(&json, "findings");
-        json_array_begin(&json);
-    }
-    examine(view, facts, has_store, is_json ? &json : NULL, counts);
+    if (is_json)
+        report_json(view, facts, has_store, counts);
+    else
+        examine(view, facts, has_store, NULL, counts);
     is_well = counts[DOCTOR_FAULT] == 0 && counts[DOCTOR_WARNING] == 0;
-    if (is_json) {
-        json_array_end(&json);
-        json_put_bool(&json, "is_well", is_well);
-        json_object_end(&json);
-        strbuf_append_char(&view->out, '\n');
-    } else if (is_well) {
+    if (is_well && !is_json) {
         view_text(view, COLOUR_GOOD, "Nothing is wrong.");
         strbuf_append_char(&view->out, '\n');
     }

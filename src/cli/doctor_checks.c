@@ -31,6 +31,17 @@ static const char *text_of(const cJSON *object, const char *name)
     return text ? text : "";
 }
 
+/*
+ * A text of the router for a command that an operator may copy into a shell: one that a shell could take for
+ * more than a word is replaced by "...".
+ */
+static const char *word_of(const char *text)
+{
+    static const char plain[] = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789._:@+=,/-{}";
+
+    return text[0] && text[0] != '-' && strspn(text, plain) == strlen(text) ? text : "...";
+}
+
 static const cJSON *store_of(const struct doctor_facts *facts)
 {
     return member(facts->diagnosis, "store");
@@ -167,10 +178,10 @@ static void help_elect(const struct doctor_facts *facts, struct doctor_finding *
 {
     if (strcmp(text_of(facts->settings, "pod_source"), "kubernetes") == 0)
         HELP("kubectl -n %s get lease; kubectl -n %s auth can-i update leases.coordination.k8s.io",
-             text_of(facts->settings, "namespace"), text_of(facts->settings, "namespace"));
+             word_of(text_of(facts->settings, "namespace")), word_of(text_of(facts->settings, "namespace")));
     else
         HELP("redis-cli -u \"$REDIS_URL\" del %sleader   # the routers elect another one at once",
-             text_of(facts->settings, "key_prefix"));
+             word_of(text_of(facts->settings, "key_prefix")));
 }
 
 static bool find_no_leader(const struct doctor_facts *facts, struct doctor_finding *finding)
@@ -213,7 +224,8 @@ static bool find_late_sync(const struct doctor_facts *facts, struct doctor_findi
     SAY("The pods were last synced ");
     text_append_age(&finding->sentence, age);
     SAY(" ago: pods that came or went since are not noticed.");
-    HELP("smart-router events   # and the log of the leader: %s", text_of(facts->diagnosis, "leader"));
+    HELP("smart-router events   # and the log of the leader: %s",
+         word_of(text_of(facts->diagnosis, "leader")));
     return true;
 }
 
@@ -225,8 +237,8 @@ static void help_find_pods(const struct doctor_facts *facts, struct doctor_findi
     const char *selector = text_of(facts->settings, "pod_label_selector");
 
     if (strcmp(source, "kubernetes") == 0)
-        HELP("kubectl -n %s get pods%s%s%s", text_of(facts->settings, "namespace"),
-             selector[0] ? " -l '" : "", selector, selector[0] ? "'" : "");
+        HELP("kubectl -n %s get pods%s%s%s", word_of(text_of(facts->settings, "namespace")),
+             selector[0] ? " -l '" : "", strchr(selector, '\'') ? "..." : selector, selector[0] ? "'" : "");
     else if (strcmp(source, "static") == 0)
         HELP("STATIC_PODS=voice-agent-0=10.0.0.7:8000   # in the settings; then restart the router");
     else
@@ -244,7 +256,7 @@ static bool find_unread_pods(const struct doctor_facts *facts, struct doctor_fin
     SAY("The pods of the namespace %s were never read: Kubernetes is not reachable, or forbids it.",
         text_of(facts->settings, "namespace"));
     HELP("kubectl -n %s auth can-i list pods   # as the service account of the router",
-         text_of(facts->settings, "namespace"));
+         word_of(text_of(facts->settings, "namespace")));
     return true;
 }
 
@@ -363,7 +375,8 @@ static bool find_expired(const struct doctor_facts *facts, struct doctor_finding
     SAY("The lease of %llu call%s has run out, and nobody has ended %s: the pods stay busy.",
         (unsigned long long)facts->expired_calls, facts->expired_calls == 1 ? "" : "s",
         facts->expired_calls == 1 ? "it" : "them");
-    HELP("smart-router calls --state expired   # then: smart-router release %s", facts->expired_call);
+    HELP("smart-router calls --state expired   # then: smart-router release %s",
+         word_of(facts->expired_call ? facts->expired_call : ""));
     return true;
 }
 

@@ -3,7 +3,7 @@
 -- @arg limit: how many at most
 --
 -- Answers {now; for each router: its name, its version ('1' of one that is too old to tell, '' if
--- it is silent), the ms since its last sign of life}. A router that died is told for up to a minute.
+-- it is silent), the ms since its last sign of life}. A router that died is told for a minute.
 -- include base
 local answer = {string.format('%.0f', now)}
 local found = rc('ZREVRANGE', P .. 'routers', '0', ARG.limit, 'WITHSCORES')

@@ -8,10 +8,10 @@
 enum { LINE_MAX_LEN = 64 * 1024 };
 
 static const struct table_column columns[] = {
-    {"CALL", .min = 12},
+    {"CALL", .min = 10},
     {"STATE"},
     {"AGE", .is_right = true},
-    {"POD", .min = 12},
+    {"POD", .min = 10},
     {"POOL", .min = 8, .omitted = 2},
     {"MERCHANT", .min = 8, .omitted = 4},
     {"PROVIDER", .min = 8, .omitted = 1},

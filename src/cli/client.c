@@ -139,13 +139,23 @@ static int set_router(struct client *client, const struct cli_options *options, 
 
 /* ---- one request ---- */
 
+/* Is the answer that begins a stream of events, and not a refusal or something else altogether? */
+static bool is_stream(struct client *client)
+{
+    static const char wanted[] = "text/event-stream";
+    const char *type = NULL;
+    long status = 0;
+
+    return curl_easy_getinfo(client->easy, CURLINFO_RESPONSE_CODE, &status) == CURLE_OK && status == 200 &&
+           curl_easy_getinfo(client->easy, CURLINFO_CONTENT_TYPE, &type) == CURLE_OK && type &&
+           strncasecmp(type, wanted, sizeof(wanted) - 1) == 0;
+}
+
 static size_t on_body(char *data, size_t size UNUSED, size_t len, void *arg)
 {
     struct client *client = arg;
-    long status = 0;
 
-    if (client->on_piece && curl_easy_getinfo(client->easy, CURLINFO_RESPONSE_CODE, &status) == CURLE_OK &&
-        status == 200)
+    if (client->on_piece && is_stream(client))
         return client->on_piece(client->on_piece_arg, (struct slice){data, len}) ? len : 0;
     strbuf_append(&client->body, data, len);
     return strbuf_failed(&client->body) ? 0 : len;

@@ -47,8 +47,8 @@ int client_ask(struct client *client, const struct client_request *request, int 
 
 /*
  * Asks for a stream (text/event-stream), and gives `fn` its pieces until the router ends it. `last_event_id`
- * may be NULL; timeout_ms is how long the router may be silent. *ret_status other than 200: `fn` was not
- * called, and client_body() has the body. Negative as client_ask, also when the stream breaks off.
+ * may be NULL; timeout_ms is how long the router may be silent. An answer that is no such stream is not given
+ * to `fn`: client_body() has it. Negative as client_ask, also when the stream breaks off.
  */
 int client_stream(struct client *client, const struct client_request *request, const char *last_event_id,
                   client_piece_fn fn, void *arg, int *ret_status) MUST_CHECK;

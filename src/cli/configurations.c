@@ -105,6 +105,23 @@ static void show_change(struct view *view, const char *what, const cJSON *json)
     }
 }
 
+/* Shows what is stored at view->path. Another program may have stored what is no object. */
+static int show_stored(struct view *view)
+{
+    cJSON *json;
+    int status;
+
+    view->takes_any = true;
+    status = view_get(view, &json);
+    if (status != EXIT_OK || view->is_json)
+        return status;
+    if (cJSON_IsObject(json))
+        show_difference(view, json, json);
+    else
+        show_value(view, "", COLOUR_BAD, "unreadable", json);
+    return EXIT_OK;
+}
+
 /* Sends a change to view->path, and shows it. */
 static int change(struct view *view, const char *what, const char *method, const char *body)
 {
@@ -290,14 +307,8 @@ static const char *merchant_name(const struct view *view, char *name, size_t siz
 
 static int show_merchant(struct view *view)
 {
-    cJSON *json;
-    int status;
-
     merchant_path(view, "");
-    status = view_get(view, &json);
-    if (status == EXIT_OK && !view->is_json)
-        show_members(view, json, json);
-    return status;
+    return show_stored(view);
 }
 
 int command_merchant_get(const struct cli_options *options)
@@ -359,14 +370,8 @@ int command_merchant_rollback(const struct cli_options *options)
 
 static int show_tiers(struct view *view)
 {
-    cJSON *json;
-    int status;
-
     view_path(view, "/api/v1/tiers", NULL);
-    status = view_get(view, &json);
-    if (status == EXIT_OK && !view->is_json)
-        show_difference(view, json, json);
-    return status;
+    return show_stored(view);
 }
 
 int command_tiers_get(const struct cli_options *options)

@@ -226,7 +226,10 @@ def test_an_answer_that_is_garbage_is_told(cli, answer):
     with scripted(lambda method, path: answer) as url:
         for command in (*READS, "pod a", "why a", "release a", "drain a", "merchant rm a"):
             code, out, err = cli(*command.split(), url=url)
-            assert (code, out) == (1, "") and err, (command, answer)
+            if answer == (200, b"[]") and command == "tiers get":  # another program may have stored anything
+                assert (code, out, err) == (0, "unreadable: []\n", "")
+            else:
+                assert (code, out) == (1, "") and err, (command, answer)
         assert cli("events", url=url)[0] == 1
 
 

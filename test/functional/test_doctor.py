@@ -212,11 +212,11 @@ def test_what_is_wrong_with_redis_is_told_and_mended(doctor, start_well_on, star
     server.cli("config", "set", "maxmemory", str(used + used // 20))
     mend(doctor.expect(router, "redis_full", "of its", r"config set maxmemory \d+mb"))
     calm(doctor, router)
-    os.mkdir(os.path.join(server.directory, "blocked.rdb"))  # a snapshot cannot take the place of a directory
-    server.cli("config", "set", "dbfilename", "blocked.rdb")
+    snapshot = os.path.join(server.directory, "dump.rdb")
+    os.mkdir(snapshot)  # a snapshot cannot take the place of a directory
     server.client().bgsave()
     doctor.expect(router, "redis_cannot_write", "cannot write to its disk", "info persistence; df -h .*bgsave")
-    server.cli("config", "set", "dbfilename", "dump.rdb")
+    os.rmdir(snapshot)
     server.client().bgsave()
     calm(doctor, router)
 

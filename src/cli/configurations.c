@@ -14,6 +14,7 @@
 enum {
     FILE_MAX = 1024 * 1024, /* the router takes 64 KiB, and says so */
     VALUE_MAX = 1024 * 1024,
+    SHOWN_MAX = 200, /* characters of a text that nobody can read */
 };
 
 /* ---- one value after the other ---- */
@@ -113,12 +114,15 @@ static int show_stored(struct view *view)
 
     view->takes_any = true;
     status = view_get(view, &json);
-    if (status != EXIT_OK || view->is_json)
+    if (status != EXIT_OK || (view->is_json && json))
         return status;
-    if (cJSON_IsObject(json))
-        show_difference(view, json, json);
-    else
-        show_value(view, "", COLOUR_BAD, "unreadable", json);
+    if (!cJSON_IsObject(json)) {
+        struct slice text = client_body(view->client);
+
+        cli_say("what is stored is no JSON object: %.*s", (int)min_u64(text.len, SHOWN_MAX), text.data);
+        return EXIT_FAILED;
+    }
+    show_difference(view, json, json);
     return EXIT_OK;
 }
 

@@ -92,7 +92,7 @@ int view_ask(struct view *view, const char *method, const char *json, cJSON **re
         view_json(view);
     if (status < 200 || status > 299)
         return view_refused(view, status, *ret_json);
-    if (!*ret_json || (!view->takes_any && !cJSON_IsObject(*ret_json))) {
+    if (!view->takes_any && !cJSON_IsObject(*ret_json)) {
         cli_say("the answer of %s%s is no JSON object: is this a Smart Router?", client_url(view->client),
                 view->path.data);
         return EXIT_FAILED;

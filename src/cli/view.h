@@ -18,7 +18,7 @@ struct view {
     struct arena arena; /* of the last answer */
     struct strbuf out;  /* what is shown */
     struct strbuf path; /* for view_path */
-    bool takes_any;     /* an answer need not be an object: what is stored may be any text */
+    bool takes_any;     /* an answer need not be an object, nor JSON: what is stored may be any text */
     bool is_json;       /* --json: the answers are in `out` already, and nothing else belongs there */
     bool is_done;       /* the picture is whole although the status is not EXIT_OK: a watch goes on */
     bool is_away;       /* the router cannot answer now, but perhaps later */

@@ -180,7 +180,7 @@ const struct reference_object reference_objects[] = {
              {"uptime_seconds", "integer", "How long this process has been running."},
              {"status", "up|down", "`down`: the store is not reachable, and calls are refused."})},
     {"Diagnosis", "Facts about this process, its store and the other routers.",
-     MEMBERS({"time", "time", "The clock of this process."},
+     MEMBERS({"time", "string", "The clock of this process: `2026-02-08T10:00:00.123Z`."},
              {"version", "string", "The version of the router."},
              {"identity", "string", "The name of this process (`POD_NAME`)."},
              {"uptime_seconds", "integer", "How long this process has been running."},

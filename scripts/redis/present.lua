@@ -2,6 +2,7 @@
 --
 -- @arg router: its name
 -- @arg is_leaving: YES if it leaves and carries nothing any more
+-- @arg version: of its program
 -- include base
 -- include deadline
 local router, routers = ARG.router, P .. 'routers'
@@ -10,7 +11,7 @@ if ARG.is_leaving == CONST.YES then
   rc('ZREM', routers, router)
   return {0}
 end
-rc('SET', P .. 'carrier:' .. router, '1', 'PX', CONST.CARRIER_TTL_MS)
+rc('SET', P .. 'carrier:' .. router, ARG.version, 'PX', CONST.CARRIER_TTL_MS)
 rc('ZADD', routers, string.format('%.0f', now), router)
 -- Routers that died are kept a little longer than they count, for operators.
 rc('ZREMRANGEBYSCORE', routers, '-inf', string.format('(%.0f', now - 2 * CONST.CARRIER_TTL_MS))

@@ -7,6 +7,7 @@
 #define API_API_H
 
 #include "api/secrets.h"
+#include "base/json.h"
 #include "base/strbuf.h"
 #include "http/forwarded.h"
 #include "http/http.h"
@@ -37,6 +38,9 @@ struct api_settings {
      */
     void (*make_ticket)(void *arg, const char *call_sid, const char *pod, struct slice path, char *ticket);
     void *make_ticket_arg;
+    /* Adds members to GET /api/v1/diagnosis. NULL: none. */
+    void (*put_facts)(void *arg, struct json_writer *json);
+    void *put_facts_arg;
 };
 
 int api_new(const struct api_settings *settings, struct store *store, struct metrics *metrics,

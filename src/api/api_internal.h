@@ -206,6 +206,7 @@ void api_tiers_rollback(struct http_request *request, void *arg);
 void api_merchant_history(struct http_request *request, void *arg);
 void api_merchant_rollback(struct http_request *request, void *arg);
 void api_status(struct http_request *request, void *arg);
+void api_diagnosis(struct http_request *request, void *arg);
 
 /* autoscale.c */
 void api_autoscale(struct http_request *request, void *arg);

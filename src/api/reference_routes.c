@@ -163,6 +163,12 @@ const struct reference_entry reference_entries[] = {
      "reachable, `status` is `down`, and only these members are there. Load balancers should ask `/ready`.",
      .answers = {{200, "The state.", "Status"},
                  TOO_MANY}},
+    {api_diagnosis, "get_diagnosis", GROUP_MONITORING,
+     .about =
+     "What no other route tells, without a secret: the store, the routers, the settings that matter. It judges "
+     "nothing; `smart-router doctor` does. While the store is not reachable, its part is missing. See "
+     "docs/CLI.md.",
+     .answers = {{200, "The facts.", "Diagnosis"}, TOO_MANY}},
     {api_autoscale, "get_autoscale", GROUP_MONITORING,
      .about =
      "For autoscalers: a workload whose pods serve several tiers has the sum of what they want. Each tier is "

@@ -116,6 +116,8 @@ const struct http_route api_routes[] = {
 
     {"GET", "/api/v1/status", api_status, .roles = FOR(READ),
      .summary = "The pools, the leader and the version"},
+    {"GET", "/api/v1/diagnosis", api_diagnosis, .roles = FOR(READ),
+     .summary = "Facts for the search for a fault"},
     {"GET", "/api/v1/autoscale", api_autoscale, .roles = FOR(METRICS) | FOR(READ), .log = ROUTE_LOG_PROBE,
      .summary = "How many pods all tiers want together"},
     {"GET", "/api/v1/autoscale/{tier}", api_autoscale_tier, .roles = FOR(METRICS) | FOR(READ),

@@ -16,6 +16,7 @@
 
 #include "api/api.h"
 #include "app/descriptors.h"
+#include "app/diagnosis.h"
 #include "app/kube.h"
 #include "app/leadership.h"
 #include "app/listen.h"
@@ -76,6 +77,7 @@ struct app {
     struct k8s_config *kube_config; /* both only where pods come from Kubernetes */
     struct k8s_client *kube;
     struct leadership *leadership;
+    struct diagnosis_facts diagnosis;
     char identity[APP_IDENTITY_MAX + 1]; /* no other process has it, whatever POD_NAME says */
 };
 
@@ -422,8 +424,13 @@ static int app_new_api(struct app *app)
         .pod_allow = app->pod_allow,
         .make_ticket = app->settings->gateway_secret[0] ? gateway_make_ticket : NULL,
         .make_ticket_arg = app->gateway,
+        .put_facts = diagnosis_put_facts,
+        .put_facts_arg = &app->diagnosis,
     };
-    int err = api_new(&settings, app->store, app->metrics, &app->api);
+    int err;
+
+    app->diagnosis = (struct diagnosis_facts){.config = app->config, .leadership = &app->leadership};
+    err = api_new(&settings, app->store, app->metrics, &app->api);
 
     if (err < 0)
         return err;

@@ -234,6 +234,11 @@ int leadership_start(struct leadership *leadership)
                                                                 : leadership_by_lease(leadership);
 }
 
+bool leadership_sync_age(const struct leadership *leadership, uint64_t *ret_ms)
+{
+    return leadership->manager && manager_sync_age(leadership->manager, ret_ms);
+}
+
 void leadership_stop(struct leadership *leadership, void (*stopped)(void *arg), void *arg)
 {
     leadership->stopped = stopped;

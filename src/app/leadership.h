@@ -45,6 +45,9 @@ int leadership_new(uv_loop_t *loop, const struct leadership_settings *settings, 
 /* Starts to lead, or to ask for it. */
 int leadership_start(struct leadership *leadership) MUST_CHECK;
 
+/* How long ago the last full sync of the pods was finished. False: we do not lead, or there was none yet. */
+bool leadership_sync_age(const struct leadership *leadership, uint64_t *ret_ms);
+
 /* Stops the manager, gives up the lock, frees the lead, then calls `stopped`. */
 void leadership_stop(struct leadership *leadership, void (*stopped)(void *arg), void *arg);
 

@@ -155,12 +155,21 @@ static const char *why_unreachable(const char *url)
     return NULL;
 }
 
+static bool has_base(const struct settings *settings)
+{
+    return strncmp(settings->ws_url_template, "{base}", strlen("{base}")) == 0;
+}
+
+const char *warn_why_unreachable(const struct settings *settings, const char **ret_url)
+{
+    *ret_url = has_base(settings) ? settings->voice_agent_base_url : settings->ws_url_template;
+    return why_unreachable(*ret_url);
+}
+
 /* Providers whose tokens are set are meant to send calls here, so the URLs of their calls must be of use. */
 static void warn_of_unreachable_streams(const struct settings *settings)
 {
-    bool has_base = strncmp(settings->ws_url_template, "{base}", strlen("{base}")) == 0;
-    const char *url = has_base ? settings->voice_agent_base_url : settings->ws_url_template;
-    const char *why = why_unreachable(url);
+    const char *url, *why = warn_why_unreachable(settings, &url);
     char names[NAMES_MAX] = "";
 
     if (settings->twilio_auth_token[0])
@@ -175,8 +184,8 @@ static void warn_of_unreachable_streams(const struct settings *settings)
         "providers cannot open the streams of their calls: callers hear nothing. Set "
         "PUBLIC_BASE_URL=https://..., or VOICE_AGENT_BASE_URL=wss://..., to a public name of this router",
         log_str("providers", names),
-        log_str("variable", has_base ? "VOICE_AGENT_BASE_URL" : "WS_URL_TEMPLATE"), log_str("url", url),
-        log_str("reason", why));
+        log_str("variable", has_base(settings) ? "VOICE_AGENT_BASE_URL" : "WS_URL_TEMPLATE"),
+        log_str("url", url), log_str("reason", why));
 }
 
 static bool has_redis_tls(const struct settings *settings)

@@ -12,6 +12,12 @@
  */
 void warn_of_settings(const struct config *config);
 
+/*
+ * Why no provider can open a stream at the URL that calls get; NULL: nothing speaks against it. *ret_url is
+ * that URL, as far as the settings say it.
+ */
+const char *warn_why_unreachable(const struct settings *settings, const char **ret_url);
+
 /* Names the secrets that could be guessed. */
 void warn_of_short_secrets(const struct settings *settings);
 

@@ -10,9 +10,11 @@
 #include "base/strbuf.h"
 #include "base/version.h"
 #include "cli/options.h"
+#include "cli/text.h"
 
 enum {
     HELP_MAX = 64 * 1024,
+    SAY_MAX = 64 * 1024,
     HELP_COLUMN = 16, /* where the help of a command begins */
 };
 
@@ -29,19 +31,22 @@ static const char head[] =
     "\n";
 
 static const char tail[] =
-    "  version       print the version\n"
-    "  help          print this\n"
     "\n"
     "Settings are environment variables, for instance:\n"
     "\n"
     "  HTTP_PORT=8080 DATA_DIR=./data STATIC_PODS=voice-agent-0=127.0.0.1:9000 smart-router\n"
     "\n"
-    "A command that talks to a running router finds it by --url, else by SMART_ROUTER_URL, else on this\n"
-    "machine by HTTP_PORT and HTTP_BIND (health: METRICS_PORT, which answers until the exit). SECONDS can\n"
-    "be a duration, too: 90, 5m, 1h30m.\n"
+    "A command that talks to a running router also takes --url URL, --api-key-file FILE and --timeout\n"
+    "SECONDS; one that shows something takes --json and --watch [SECONDS]. smart-router help COMMAND has\n"
+    "all options of a command. The router is found by --url, else by SMART_ROUTER_URL, else on this\n"
+    "machine by HTTP_PORT and HTTP_BIND (health: METRICS_PORT, which answers until the exit); the key by\n"
+    "--api-key-file, else by SMART_ROUTER_API_KEY_FILE. SECONDS can be a duration, too: 90, 5m, 1h30m.\n"
     "\n"
-    "Exit status: 0 fine, 1 it could not start or go on, check-config found something wrong in a file,\n"
-    "or the router refused, 2 bad arguments or settings, 3 no router answered.\n";
+    "Tables fit the terminal (COLUMNS); what goes into a pipe is not cut. Colours are for terminals\n"
+    "only, and NO_COLOR turns them off.\n"
+    "\n"
+    "Exit status: 0 fine, 1 it could not start or go on, check-config or doctor found something wrong,\n"
+    "or the router refused or did not find it, 2 bad arguments or settings, 3 no router answered.\n";
 
 /* Another way to write a command. */
 static const struct {
@@ -49,15 +54,46 @@ static const struct {
     const char *name;
 } aliases[] = {{"--version", "version"}, {"-V", "version"}, {"--help", "help"}, {"-h", "help"}};
 
+/* The commands that are about the table itself. They run here, because they need all of it. */
+static const struct cli_command version_command = {.name = "version", .help = "print the version"};
+static const struct cli_command help_command = {.name = "help",
+                                                .operand = "[COMMAND]",
+                                                .options = CLI_TABLE,
+                                                .help = "print this, or the help of a command"};
+
+/* A message may have several lines; whatever else could steer a terminal is escaped. */
 void cli_say(const char *format, ...)
 {
+    char message[SAY_MAX];
+    struct strbuf buf;
     va_list args;
 
     va_start(args, format);
-    fputs("smart-router: ", stderr);
-    vfprintf(stderr, format, args);
-    fputc('\n', stderr);
+    vsnprintf(message, sizeof(message), format, args);
     va_end(args);
+    strbuf_init(&buf, NULL, 4 * SAY_MAX + SAY_MAX);
+    strbuf_append_str(&buf, "smart-router: ");
+    for (const char *line = message; line;) {
+        size_t len = strcspn(line, "\n");
+
+        text_append_safe(&buf, (struct slice){line, len});
+        strbuf_append_char(&buf, '\n');
+        line = line[len] ? line + len + 1 : NULL;
+    }
+    if (!strbuf_failed(&buf))
+        fwrite(buf.data, 1, buf.len, stderr);
+    strbuf_release(&buf);
+}
+
+static void append_lines(struct strbuf *buf, const char *text, size_t indent, size_t begin)
+{
+    for (const char *line = text; line; line = strchr(line, '\n') ? strchr(line, '\n') + 1 : NULL) {
+        while (!strbuf_failed(buf) && buf->len - begin < indent)
+            strbuf_append_char(buf, ' ');
+        strbuf_append(buf, line, strcspn(line, "\n"));
+        strbuf_append_char(buf, '\n');
+        begin = buf->len;
+    }
 }
 
 /* One command and its help, which may have several lines. */
@@ -66,17 +102,22 @@ static void append_command(struct strbuf *buf, const struct cli_command *command
     size_t begin = buf->len;
 
     strbuf_append_str(buf, "  ");
-    options_append_usage(buf, command);
+    options_append_usage(buf, command, false);
     if (buf->len - begin >= HELP_COLUMN) {
         strbuf_append_char(buf, '\n');
         begin = buf->len;
     }
+    append_lines(buf, command->help, HELP_COLUMN, begin);
+}
+
+static void append_table(struct strbuf *buf, const struct cli_command *command)
+{
+    strbuf_printf(buf, "command\t%s\t%s\n", command->name, command->operand ? command->operand : "");
+    options_append_table(buf, command);
     for (const char *line = command->help; line; line = strchr(line, '\n') ? strchr(line, '\n') + 1 : NULL) {
-        while (!strbuf_failed(buf) && buf->len - begin < HELP_COLUMN)
-            strbuf_append_char(buf, ' ');
+        strbuf_append_str(buf, "\thelp\t");
         strbuf_append(buf, line, strcspn(line, "\n"));
         strbuf_append_char(buf, '\n');
-        begin = buf->len;
     }
 }
 
@@ -89,18 +130,35 @@ static int print(struct strbuf *buf, FILE *file)
     return is_done ? EXIT_OK : EXIT_FAILED;
 }
 
+static void for_each(const struct commands *commands, struct strbuf *buf,
+                     void (*append)(struct strbuf *buf, const struct cli_command *command))
+{
+    for (size_t i = 0; i < commands->own_len; i++)
+        append(buf, &commands->own[i]);
+    for (size_t i = 0; i < cli_client_commands_len; i++)
+        append(buf, &cli_client_commands[i]);
+    append(buf, &version_command);
+    append(buf, &help_command);
+}
+
 static int print_help(const struct commands *commands, FILE *file)
 {
     struct strbuf buf;
 
     strbuf_init(&buf, NULL, HELP_MAX);
     strbuf_append_str(&buf, head);
-    for (size_t i = 0; i < commands->own_len; i++)
-        append_command(&buf, &commands->own[i]);
-    for (size_t i = 0; i < cli_client_commands_len; i++)
-        append_command(&buf, &cli_client_commands[i]);
+    for_each(commands, &buf, append_command);
     strbuf_append_str(&buf, tail);
     return print(&buf, file);
+}
+
+static int print_table(const struct commands *commands)
+{
+    struct strbuf buf;
+
+    strbuf_init(&buf, NULL, HELP_MAX);
+    for_each(commands, &buf, append_table);
+    return print(&buf, stdout);
 }
 
 static int print_command_help(const struct cli_command *command, FILE *file)
@@ -108,8 +166,14 @@ static int print_command_help(const struct cli_command *command, FILE *file)
     struct strbuf buf;
 
     strbuf_init(&buf, NULL, HELP_MAX);
-    strbuf_append_str(&buf, "usage: smart-router COMMAND\n\n");
-    append_command(&buf, command);
+    strbuf_append_str(&buf, "usage: smart-router ");
+    options_append_usage(&buf, command, true);
+    strbuf_append_str(&buf, "\n\n");
+    append_lines(&buf, command->help, 0, buf.len);
+    if (command->options) {
+        strbuf_append_char(&buf, '\n');
+        options_append_help(&buf, command);
+    }
     return print(&buf, file);
 }
 
@@ -122,13 +186,64 @@ static int print_version(void)
     return print(&buf, stdout);
 }
 
-static const struct cli_command *find(const struct cli_command *table, size_t len, const char *name)
+/* Does the command have the name that the arguments begin with? *ret_words: how many they are. */
+static bool is_named(const struct cli_command *command, int count, char **words, int *ret_words)
 {
-    for (size_t i = 0; i < len; i++) {
-        if (strcmp(table[i].name, name) == 0)
-            return &table[i];
+    size_t first = strcspn(command->name, " ");
+    const char *second = command->name[first] ? command->name + first + 1 : NULL;
+
+    if (count < 1 || strlen(words[0]) != first || memcmp(words[0], command->name, first) != 0 ||
+        (second && (count < 2 || strcmp(words[1], second) != 0)))
+        return false;
+    *ret_words = second ? 2 : 1;
+    return true;
+}
+
+static const struct cli_command *find(const struct commands *commands, int count, char **words,
+                                      int *ret_words)
+{
+    for (size_t i = 0; i < commands->own_len; i++) {
+        if (is_named(&commands->own[i], count, words, ret_words))
+            return &commands->own[i];
     }
-    return NULL;
+    for (size_t i = 0; i < cli_client_commands_len; i++) {
+        if (is_named(&cli_client_commands[i], count, words, ret_words))
+            return &cli_client_commands[i];
+    }
+    if (is_named(&version_command, count, words, ret_words))
+        return &version_command;
+    return is_named(&help_command, count, words, ret_words) ? &help_command : NULL;
+}
+
+/* The commands of two words whose first one is this: "merchant", "tiers". */
+static size_t append_group(struct strbuf *buf, const char *word)
+{
+    size_t len = strlen(word), found = 0;
+
+    for (size_t i = 0; i < cli_client_commands_len; i++) {
+        const char *name = cli_client_commands[i].name;
+
+        if (strncmp(name, word, len) != 0 || name[len] != ' ')
+            continue;
+        append_command(buf, &cli_client_commands[i]);
+        found++;
+    }
+    return found;
+}
+
+/* Prints the help of a group, if the word is one. */
+static bool print_group(const char *word, FILE *file)
+{
+    struct strbuf buf;
+    bool is_group;
+
+    strbuf_init(&buf, NULL, HELP_MAX);
+    is_group = append_group(&buf, word) > 0;
+    if (is_group)
+        (void)print(&buf, file);
+    else
+        strbuf_release(&buf);
+    return is_group;
 }
 
 static int complain(const struct commands *commands, const char *what, const char *argument)
@@ -138,7 +253,40 @@ static int complain(const struct commands *commands, const char *what, const cha
     return EXIT_USAGE;
 }
 
-static int run_command(const struct cli_command *command, int count, char **arguments)
+static int complain_of_name(const struct commands *commands, int count, char **words)
+{
+    struct strbuf buf;
+    bool is_group;
+
+    strbuf_init(&buf, NULL, HELP_MAX);
+    is_group = append_group(&buf, words[0]) > 0;
+    strbuf_release(&buf);
+    if (is_group) {
+        cli_say(count < 2 ? "%s: a word is missing: %s\n" : "%s: unknown command: %s\n", words[0],
+                count < 2 ? "list, get, set ..." : words[1]);
+        (void)print_group(words[0], stderr);
+        return EXIT_USAGE;
+    }
+    return complain(commands, words[0][0] == '-' ? "unknown option" : "unknown command", words[0]);
+}
+
+static int run_help(const struct commands *commands, int count, char **words)
+{
+    const struct cli_command *command;
+    int used = 0;
+
+    if (count == 0)
+        return print_help(commands, stdout);
+    command = find(commands, count, words, &used);
+    if (command && used == count)
+        return print_command_help(command, stdout);
+    if (count == 1 && print_group(words[0], stdout))
+        return EXIT_OK;
+    return complain(commands, "unknown command", words[command ? used : 0]);
+}
+
+static int run_command(const struct commands *commands, const struct cli_command *command, int count,
+                       char **arguments)
 {
     const char *what = NULL, *argument = NULL;
     struct cli_options options;
@@ -147,42 +295,36 @@ static int run_command(const struct cli_command *command, int count, char **argu
         if (strcmp(arguments[i], "--help") == 0 || strcmp(arguments[i], "-h") == 0)
             return print_command_help(command, stdout);
     }
+    if (command == &help_command && !(count == 1 && strcmp(arguments[0], "--table") == 0))
+        return run_help(commands, count, arguments);
     if (options_read(command, count, arguments, &options, &what, &argument) < 0) {
         cli_say("%s: %s\n", what, argument);
         (void)print_command_help(command, stderr);
         return EXIT_USAGE;
     }
-    return command->run(&options);
-}
-
-/* The two commands that are about the table itself. */
-static int run_help_or_version(const struct commands *commands, const char *name, int argc, char **argv)
-{
-    bool is_help = strcmp(name, "help") == 0;
-
-    if (!is_help && strcmp(name, "version") != 0)
-        return complain(commands, name[0] == '-' ? "unknown option" : "unknown command", name);
-    if (argc > 2)
-        return complain(commands, "unexpected argument", argv[2]);
-    return is_help ? print_help(commands, stdout) : print_version();
+    if (command == &help_command)
+        return print_table(commands);
+    return command == &version_command ? print_version() : command->run(&options);
 }
 
 int cli_run(int argc, char **argv, const struct cli_command *own, size_t own_len)
 {
     const struct commands commands = {own, own_len};
     const struct cli_command *command;
-    const char *name;
+    char alias[16];
+    int used = 0;
 
     assert(own_len > 0);
-    name = argc < 2 ? own[0].name : argv[1];
+    if (argc < 2)
+        return run_command(&commands, &own[0], 0, NULL);
     for (size_t i = 0; i < ARRAY_LEN(aliases); i++) {
-        if (strcmp(aliases[i].text, name) == 0)
-            name = aliases[i].name;
+        if (strcmp(aliases[i].text, argv[1]) == 0) {
+            snprintf(alias, sizeof(alias), "%s", aliases[i].name);
+            argv[1] = alias;
+        }
     }
-    command = find(own, own_len, name);
+    command = find(&commands, argc - 1, argv + 1, &used);
     if (!command)
-        command = find(cli_client_commands, cli_client_commands_len, name);
-    if (!command)
-        return run_help_or_version(&commands, name, argc, argv);
-    return run_command(command, argc < 2 ? 0 : argc - 2, argv + 2);
+        return complain_of_name(&commands, argc - 1, argv + 1);
+    return run_command(&commands, command, argc - 1 - used, argv + 1 + used);
 }

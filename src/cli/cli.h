@@ -1,9 +1,9 @@
 /*
  * cli.h - the command line: one table of commands, and what they share.
  *
- * A command is one row: its name, its operand, its options, its help and its function. The help, the checks
- * of arguments and errors in them follow from the row. main has the rows of the commands that need the whole
- * program; commands.c has those that talk to a running router.
+ * A command is one row: its name, its operands, its options, its help and its function. The help, the checks
+ * of arguments, errors in them, the manual page and the completions of shells follow from the row. main has
+ * the rows of the commands that need the whole program; commands.c has those that talk to a running router.
  */
 #ifndef CLI_CLI_H
 #define CLI_CLI_H
@@ -25,23 +25,44 @@ enum cli_option {
     CLI_READY = 1 << 3,
     CLI_MARKDOWN = 1 << 4, /* for the build, so the help does not mention it */
     CLI_OPENAPI = 1 << 5,
+    CLI_JSON = 1 << 6,
+    CLI_WATCH = 1 << 7,
+    CLI_TIER = 1 << 8,
+    CLI_STATE = 1 << 9,
+    CLI_POD = 1 << 10,
+    CLI_MERCHANT = 1 << 11,
+    CLI_OLDER_THAN = 1 << 12,
+    CLI_TTL = 1 << 13,
+    CLI_DRY_RUN = 1 << 14,
+    CLI_TABLE = 1 << 15, /* for scripts/manual */
+    /* What every command takes that asks a running router. */
+    CLI_ASKS = CLI_URL | CLI_API_KEY_FILE | CLI_TIMEOUT,
 };
 
 /* What stood on the command line. Texts are borrowed from there or from the environment. */
 struct cli_options {
-    const char *operand;      /* NULL: none */
-    const char *url;          /* NULL: the router on this machine */
-    const char *api_key_file; /* NULL: no key */
+    const char *operand;        /* NULL: none */
+    const char *second_operand; /* NULL: none */
+    const char *url;            /* NULL: the router on this machine */
+    const char *api_key_file;   /* NULL: no key */
     uint64_t timeout_ms;
-    unsigned flags; /* of the options without a value: CLI_READY and so on */
+    uint64_t watch_ms;
+    const char *tier; /* these are NULL if they are not given; the router checks them */
+    const char *state;
+    const char *pod;
+    const char *merchant;
+    const char *older_than;
+    uint64_t ttl_ms; /* with CLI_TTL in flags */
+    unsigned flags;  /* of the options without a value: CLI_READY and so on; CLI_WATCH and CLI_TTL, too */
 };
 
 struct cli_command {
-    const char *name;
-    const char *operand; /* what it is called in the help, such as "POD"; NULL: there is none */
+    const char *name;    /* one word, or two: "merchant set" */
+    const char *operand; /* as the help shows them, two at most: "POD", "ID FILE", "ID [VERSION]"; NULL: none
+                          */
     unsigned options;    /* enum cli_option */
     uint64_t timeout_ms; /* unless --timeout is given */
-    const char *help;
+    const char *help;    /* lines; the first one alone is the summary of completions */
     int (*run)(const struct cli_options *options); /* returns the exit status */
 };
 
@@ -55,7 +76,7 @@ extern const size_t cli_client_commands_len;
  */
 int cli_run(int argc, char **argv, const struct cli_command *own, size_t own_len);
 
-/* Prints "smart-router: " and the message to standard error. */
+/* Prints "smart-router: " and the message to standard error. Control characters in it are escaped. */
 void cli_say(const char *format, ...) PRINTF_LIKE(1, 2);
 
 #endif

@@ -17,17 +17,21 @@ enum {
     BODY_MAX = 16 * 1024 * 1024, /* a page of 1,000 pods has less than 1 MiB */
     HEADER_MAX = 64 * 1024 + 64, /* a key as large as its file can be */
     JSON_MAX = 64 * 1024 * 1024,
+    STREAM_ID_MAX = 512,
     CONNECT_MAX_MS = 5 * 1000, /* an address that does not answer at all is away */
 };
 
 struct client {
     CURL *easy;
     struct curl_slist *headers;
-    struct strbuf base; /* the URL, without a slash at its end */
-    struct strbuf url;  /* of the current request */
+    struct curl_slist *stream_headers; /* the same and Last-Event-ID, while a stream is read; else NULL */
+    struct strbuf base;                /* the URL, without a slash at its end */
+    struct strbuf url;                 /* of the current request */
     struct strbuf body;
     struct arena arena; /* of the last refusal */
     char error[CURL_ERROR_SIZE];
+    client_piece_fn on_piece; /* while a stream is read; else NULL */
+    void *on_piece_arg;
 };
 
 /* ---- where the router is, and the key ---- */
@@ -135,10 +139,24 @@ static int set_router(struct client *client, const struct cli_options *options, 
 
 /* ---- one request ---- */
 
+/* Is the answer that begins a stream of events, and not a refusal or something else altogether? */
+static bool is_stream(struct client *client)
+{
+    static const char wanted[] = "text/event-stream";
+    const char *type = NULL;
+    long status = 0;
+
+    return curl_easy_getinfo(client->easy, CURLINFO_RESPONSE_CODE, &status) == CURLE_OK && status == 200 &&
+           curl_easy_getinfo(client->easy, CURLINFO_CONTENT_TYPE, &type) == CURLE_OK && type &&
+           strncasecmp(type, wanted, sizeof(wanted) - 1) == 0;
+}
+
 static size_t on_body(char *data, size_t size UNUSED, size_t len, void *arg)
 {
     struct client *client = arg;
 
+    if (client->on_piece && is_stream(client))
+        return client->on_piece(client->on_piece_arg, (struct slice){data, len}) ? len : 0;
     strbuf_append(&client->body, data, len);
     return strbuf_failed(&client->body) ? 0 : len;
 }
@@ -169,30 +187,82 @@ static bool set_request(struct client *client, const struct client_request *requ
     if (strbuf_failed(&client->url) || !SET(CURLOPT_URL, client->url.data) ||
         !SET(CURLOPT_TIMEOUT_MS, (long)timeout_ms))
         return false;
-    if (!request->json)
-        return SET(CURLOPT_HTTPGET, 1L);
-    return SET(CURLOPT_POSTFIELDSIZE, (long)strlen(request->json)) &&
-           SET(CURLOPT_COPYPOSTFIELDS, request->json);
+    if (!SET(CURLOPT_HTTPGET, 1L) || !SET(CURLOPT_CUSTOMREQUEST, request->method))
+        return false;
+    return !request->json || (SET(CURLOPT_POSTFIELDSIZE, (long)strlen(request->json)) &&
+                              SET(CURLOPT_COPYPOSTFIELDS, request->json));
+}
+
+/* *ret_status is there also if the answer broke off. */
+static int perform(struct client *client, int *ret_status)
+{
+    CURLcode code = curl_easy_perform(client->easy);
+    long status = 0;
+
+    if (curl_easy_getinfo(client->easy, CURLINFO_RESPONSE_CODE, &status) == CURLE_OK)
+        *ret_status = (int)status;
+    if (code == CURLE_OK)
+        return 0;
+    if (!client->error[0])
+        snprintf(client->error, sizeof(client->error), "%s", curl_easy_strerror(code));
+    return -EIO;
 }
 
 int client_ask(struct client *client, const struct client_request *request, int *ret_status)
 {
-    long status = 0;
-    CURLcode code;
+    int status = 0, err;
 
     client->error[0] = '\0';
     if (!set_request(client, request))
         return -ENOMEM;
-    code = curl_easy_perform(client->easy);
-    if (code == CURLE_OK)
-        code = curl_easy_getinfo(client->easy, CURLINFO_RESPONSE_CODE, &status);
-    if (code != CURLE_OK) {
-        if (!client->error[0])
-            snprintf(client->error, sizeof(client->error), "%s", curl_easy_strerror(code));
-        return -EIO;
+    err = perform(client, &status);
+    if (err == 0)
+        *ret_status = status;
+    return err;
+}
+
+/* No limit on the whole, but on the time without a byte: the router sends a comment every 15 s. */
+static bool set_stream(struct client *client, const struct client_request *request, const char *last_event_id)
+{
+    long patience_s = (long)min_u64(request->timeout_ms / 1000 + 1, INT32_MAX);
+    char header[STREAM_ID_MAX + 32];
+
+    if (!set_request(client, request) || !SET(CURLOPT_TIMEOUT_MS, 0L) || !SET(CURLOPT_LOW_SPEED_LIMIT, 1L) ||
+        !SET(CURLOPT_LOW_SPEED_TIME, patience_s))
+        return false;
+    if (!last_event_id || strlen(last_event_id) > STREAM_ID_MAX ||
+        !slice_is_printable(slice_of(last_event_id)))
+        return true;
+    snprintf(header, sizeof(header), "Last-Event-ID: %s", last_event_id);
+    client->stream_headers = curl_slist_append(NULL, header);
+    for (const struct curl_slist *at = client->headers; at && client->stream_headers; at = at->next) {
+        if (!curl_slist_append(client->stream_headers, at->data))
+            return false;
     }
-    *ret_status = (int)status;
-    return 0;
+    return client->stream_headers && SET(CURLOPT_HTTPHEADER, client->stream_headers);
+}
+
+static void end_stream(struct client *client)
+{
+    client->on_piece = NULL;
+    (void)SET(CURLOPT_HTTPHEADER, client->headers);
+    (void)SET(CURLOPT_LOW_SPEED_TIME, 0L);
+    curl_slist_free_all(TAKE(client->stream_headers));
+}
+
+int client_stream(struct client *client, const struct client_request *request, const char *last_event_id,
+                  client_piece_fn fn, void *arg, int *ret_status)
+{
+    int status = 0, err = -ENOMEM;
+
+    client->error[0] = '\0';
+    client->on_piece = fn;
+    client->on_piece_arg = arg;
+    if (set_stream(client, request, last_event_id))
+        err = perform(client, &status);
+    end_stream(client);
+    *ret_status = status;
+    return err;
 }
 
 struct slice client_body(const struct client *client)
@@ -213,6 +283,8 @@ const char *client_refusal(struct client *client, int status)
     arena_init(&client->arena, JSON_MAX);
     text = json_get_string(json_parse(&client->arena, client_body(client)), "error");
     snprintf(client->error, sizeof(client->error), text ? "%d %s" : "status %d", status, text);
+    for (char *c = strchr(client->error, '\n'); c; c = strchr(c, '\n'))
+        *c = ' '; /* a message of the router is one line */
     return client->error;
 }
 

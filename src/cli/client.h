@@ -19,10 +19,14 @@ enum client_port {
 };
 
 struct client_request {
-    const char *path; /* from "/" on */
-    const char *json; /* the body of a POST; NULL: a GET */
+    const char *path;   /* from "/" on */
+    const char *json;   /* the body; NULL: none */
+    const char *method; /* NULL: POST with a body, GET without one */
     uint64_t timeout_ms;
 };
+
+/* A piece of an answer that goes on. False: enough. */
+typedef bool (*client_piece_fn)(void *arg, struct slice piece);
 
 /*
  * A client for the router that the options name, with their key. Returns EXIT_OK, or prints what is wrong and
@@ -40,6 +44,14 @@ void client_freep(struct client **client);
  * is too long; client_error() says why.
  */
 int client_ask(struct client *client, const struct client_request *request, int *ret_status) MUST_CHECK;
+
+/*
+ * Asks for a stream (text/event-stream), and gives `fn` its pieces until the router ends it. `last_event_id`
+ * may be NULL; timeout_ms is how long the router may be silent. An answer that is no such stream is not given
+ * to `fn`: client_body() has it. Negative as client_ask, also when the stream breaks off.
+ */
+int client_stream(struct client *client, const struct client_request *request, const char *last_event_id,
+                  client_piece_fn fn, void *arg, int *ret_status) MUST_CHECK;
 
 /* Valid until the next request. */
 struct slice client_body(const struct client *client);

@@ -220,3 +220,11 @@ void manager_stop(struct manager *manager, void (*stopped)(void *arg), void *arg
     task_stop(&manager->sweep, manager_part_stopped, manager);
     task_stop(&manager->scale, manager_part_stopped, manager);
 }
+
+bool manager_sync_age(const struct manager *manager, uint64_t *ret_ms)
+{
+    if (manager->full_syncs == 0)
+        return false;
+    *ret_ms = clock_elapsed_ms() - manager->synced_ms;
+    return true;
+}

@@ -53,6 +53,9 @@ int manager_list_metrics(struct metrics *metrics) MUST_CHECK;
  */
 int manager_start(struct manager *manager) MUST_CHECK;
 
+/* How long ago the last full sync was finished. False: there was none yet. */
+bool manager_sync_age(const struct manager *manager, uint64_t *ret_ms);
+
 /* Stops leading, waits for what is under way, frees the manager, then calls `stopped`. */
 void manager_stop(struct manager *manager, void (*stopped)(void *arg), void *arg);
 

@@ -43,6 +43,7 @@ struct manager {
     uint64_t sync_started_ns;
     uint64_t sync_due_ms; /* elapsed; when the next full one is wanted */
     unsigned full_syncs;  /* that were finished */
+    uint64_t synced_ms;   /* elapsed; when the last one was finished */
     unsigned unlisted;    /* full syncs since the source has last told all its pods */
     struct weighing weighing;
     enum pod_source other; /* the source whose left-over pods are being removed */

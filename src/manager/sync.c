@@ -278,6 +278,7 @@ static int full_rebalanced(struct manager *manager, const struct result *result,
     if (result->rebalance.more)
         return 1;
     manager->full_syncs++;
+    manager->synced_ms = clock_elapsed_ms();
     manager->unlisted++;
     metrics_observe(manager->sync_seconds, (double)(clock_elapsed_ns() - manager->sync_started_ns) / 1e9);
     metrics_set(manager->synced_at, (double)clock_wall_ms() / 1000);

@@ -86,6 +86,12 @@ void store_stats(const struct store *store, struct store_stats *ret_stats)
     ret_stats->events_dropped = store->feed ? feed_dropped(store->feed) : 0;
 }
 
+int store_ask_facts(struct store *store, struct arena *arena, struct store_facts *ret_facts,
+                    store_facts_fn done, void *arg)
+{
+    return store->ops->ask_facts ? store->ops->ask_facts(store, arena, ret_facts, done, arg) : -ENOTSUP;
+}
+
 static void store_feed_closed(void *arg)
 {
     struct store *store = arg;

@@ -114,6 +114,43 @@ struct store_stats {
 
 void store_stats(const struct store *store, struct store_stats *ret_stats);
 
+/* A process that shares the store. */
+struct store_router {
+    const char *name;
+    const char *version; /* "": not known; "older": it does not tell */
+    uint64_t silent_ms;  /* since its last sign of life */
+};
+
+/* For operators who look for a fault: what only a store that several processes share can tell. */
+struct store_facts {
+    uint64_t clock_ms; /* of the store's server, when it answered */
+    const struct store_router *routers;
+    size_t router_count;
+    bool has_server; /* false: it does not tell, and the members below are unset */
+    struct {
+        const char *version;
+        const char *role;            /* "master" or "slave" */
+        const char *eviction_policy; /* "noeviction": nothing is thrown away */
+        bool logs_writes;            /* to its disk: append-only file */
+        bool fails_to_log;
+        bool fails_to_save; /* the last snapshot */
+        uint64_t max_memory;
+        uint64_t used_memory;
+        uint64_t evicted_keys;
+        uint64_t replicas;
+    } server;
+};
+
+/* `err` 0: the facts that were asked for are filled in. */
+typedef void (*store_facts_fn)(void *arg, int err);
+
+/*
+ * Asks for them, with two requests to the server. Texts are in `arena`, which must stay, as `ret_facts`
+ * must. -ENOTSUP: the store is this process's own, and there are none; as store_execute otherwise.
+ */
+int store_ask_facts(struct store *store, struct arena *arena, struct store_facts *ret_facts,
+                    store_facts_fn done, void *arg) MUST_CHECK;
+
 /*
  * Finishes what is pending, makes it durable, and frees the store; then calls `closed`. Commands
  * started before are still answered; none may be started after.
@@ -140,6 +177,9 @@ struct store_ops {
      */
     int (*publish)(struct store *store, struct slice lines, store_published_fn done, void *arg);
     void (*listen)(struct store *store, bool is_wanted);
+    /* Of a store that several processes share; else NULL. See store_ask_facts. */
+    int (*ask_facts)(struct store *store, struct arena *arena, struct store_facts *ret_facts,
+                     store_facts_fn done, void *arg);
 };
 
 struct feed; /* see feed.h */

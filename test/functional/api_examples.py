@@ -60,6 +60,7 @@ SCRIPT = [
     ("GET", "/api/v1/pod/{name}/drained", {"name": "agent-7"}, "timeout_seconds=60", None, 200),
     ("POST", "/api/v1/undrain", {}, "", {"pod_name": "agent-7"}, 200),
     ("GET", "/api/v1/status", {}, "", None, 200),
+    ("GET", "/api/v1/diagnosis", {}, "", None, 200),
     ("GET", "/api/v1/autoscale", {}, "", None, 200),
     ("GET", "/api/v1/autoscale/{tier}", {"tier": "basic"}, "", None, 200),
     ("DELETE", "/api/v1/pod/{name}", {"name": "agent-7"}, "", None, 200),
@@ -100,6 +101,7 @@ FIXED = (
     (re.compile(r'"version":"[^"]*"'), '"version":"0.1.0"'),
     (re.compile(r'"uptime_seconds":\d+'), '"uptime_seconds":3600'),
     (re.compile(r"ended (less than a|\d+) seconds? ago"), "ended 2 seconds ago"),
+    (re.compile(r'"last_sync_seconds":\d+'), '"last_sync_seconds":12'),
 )
 
 

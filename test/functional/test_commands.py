@@ -65,7 +65,7 @@ def scripted(answer):
             self.end_headers()
             self.wfile.write(body)
 
-        do_GET = do_POST = respond
+        do_GET = do_POST = do_PUT = do_DELETE = respond
 
         def log_message(self, *args):
             pass
@@ -144,8 +144,10 @@ def test_settings_that_do_not_say_where_the_router_is_are_a_usage_error(run, env
 
 def test_the_help_names_every_command_with_its_options(run):
     text = run("help")[1]
-    assert "  health [--ready] [--timeout SECONDS] [--url URL]\n" in text
-    assert "  wait-drained POD [--timeout SECONDS] [--url URL] [--api-key-file FILE]\n" in text
+    assert "  health [--ready]\n" in text and "  wait-drained POD\n" in text
+    assert run("help", "health")[1].startswith("usage: smart-router health [--ready] [--timeout SECONDS] [--url URL]\n")
+    assert run("help", "wait-drained")[1].startswith(
+        "usage: smart-router wait-drained POD [--timeout SECONDS] [--url URL] [--api-key-file FILE]\n")
     assert "--markdown" not in text
     assert max(map(len, text.splitlines())) <= 100
     code, out, err = run("wait-drained", "--help")

@@ -14,7 +14,7 @@ import doc_commands  # noqa: E402
 LINK = re.compile(r"\[[^]]*\]\(([^)#:]+)(?:#[^)]*)?\)|<img src=\"([^\":]+)\"")
 
 
-@pytest.mark.parametrize("name", ["README.md", "docs/AGENTS.md"])
+@pytest.mark.parametrize("name", ["README.md", "docs/AGENTS.md", "docs/CLI.md"])
 def test_the_marked_commands_print_what_is_shown(name):
     assert doc_commands.check(BINARY.parent, ROOT / name) > 3
 

@@ -348,4 +348,4 @@ def test_503_comes_while_the_store_is_away(start_redis, start_router, document):
             away.add(key)
     assert {("GET", "/ready"), ("GET", "/api/v1/ready"), ("POST", "/api/v1/exotel/allocate")} <= away
     silent = {operation.key for operation in document.with_status(503) if operation.roles} - away
-    assert silent == {("GET", "/metrics"), ("GET", "/api/v1/events"), ("GET", "/api/v1/status")}
+    assert silent == {("GET", "/metrics"), ("GET", "/api/v1/events"), ("GET", "/api/v1/status"), ("GET", "/api/v1/diagnosis")}

@@ -206,7 +206,7 @@ def test_the_file_of_settings_has_each_setting_once_and_sets_none(contents):
 def test_the_manual_page_has_every_command_and_setting(contents):
     page = gzip.open(contents / "usr/share/man/man1/smart-router.1.gz", "rt").read()
     shown = subprocess.run([contents / "usr/bin/smart-router", "check-config"], env={}, check=True, stdout=subprocess.PIPE, text=True).stdout
-    named = re.findall(r"^\.B (\S+)$", page, re.M)
+    named = re.findall(r"^\.B (\S+)", page, re.M)
     assert set(re.findall(r"^([A-Z_]+)=", shown, re.M)) <= set(named)
     assert {"serve", r"check\-config", "routes", "version", "help"} <= set(named)
     rendered = subprocess.run(
@@ -228,6 +228,11 @@ def test_bash_completes_commands_and_options(contents):
     assert complete("che") == ["check-config"]
     assert complete("routes", "--") == ["--openapi"]
     assert complete("version", "") == []
+    assert complete("merchant", "ro") == ["rollback"]
+
+
+def test_zsh_has_its_completion(contents):
+    assert (contents / "usr/share/zsh/vendor-completions/_smart-router").read_text().startswith("#compdef smart-router\n")
 
 
 def test_the_links_of_the_documents_lead_to_files(contents):

@@ -167,7 +167,10 @@ end
 -- The routers that carry a call are in its record, with commas between their names. A dead router
 -- does not count: each live router renews its key.
 local function carrier_is_here(carrier)
-  rc('SET', P .. 'carrier:' .. carrier, '1', 'PX', CONST.CARRIER_TTL_MS)
+  -- Its value is the version, which present writes.
+  if rc('PEXPIRE', P .. 'carrier:' .. carrier, CONST.CARRIER_TTL_MS) == 0 then
+    rc('SET', P .. 'carrier:' .. carrier, '', 'PX', CONST.CARRIER_TTL_MS)
+  end
 end
 
 local function call_carried(call_sid, carrier)

@@ -7,6 +7,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 
+#include "base/version.h"
 #include "store/redis/answer.h"
 #include "store/redis/redis_internal.h"
 
@@ -502,6 +503,7 @@ int present_encode(struct operation *operation, struct args *args)
     args_begin(args, operation, operation->arena, SCRIPT_PRESENT_ARGS);
     args_add_text(args, operation->command.present.carrier);
     args_add_text(args, operation->command.present.is_leaving ? SCRIPT_YES : "");
+    args_add_text(args, SMART_ROUTER_VERSION);
     return 0;
 }
 

@@ -167,6 +167,7 @@ static const struct store_ops redis_ops = {
     .close = redis_close,
     .publish = redis_publish,
     .listen = redis_listen,
+    .ask_facts = redis_ask_facts,
 };
 
 static void redis_changed(void *arg, bool is_up)

@@ -275,6 +275,10 @@ void redis_close_if_idle(struct redis_store *store);
 int redis_publish(struct store *store, struct slice lines, store_published_fn done, void *arg) MUST_CHECK;
 void redis_listen(struct store *store, bool is_wanted);
 
+/* facts.c, see struct store_ops */
+int redis_ask_facts(struct store *store, struct arena *arena, struct store_facts *ret_facts,
+                    store_facts_fn done, void *arg) MUST_CHECK;
+
 /* wipe.c */
 void wipe_start(struct redis_store *store, uv_loop_t *loop);
 /* Redis had nothing of what this router has seen there before. */

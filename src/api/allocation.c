@@ -77,6 +77,7 @@ static void allocation_note_refusal(const struct allocation *allocation, const s
     struct strbuf line;
 
     instruments_allocated(task->api->instruments, "", ALLOCATION_NO_PODS);
+    history_refused(task->api->history);
     strbuf_init(&line, http_request_arena(task->request), REFUSAL_LINE_MAX);
     api_write_refusal(&line, result->allocate.refusal);
     log_warn(ALLOCATION_NO_PODS_ERROR, log_str("call_sid", allocation->call_sid),

@@ -50,6 +50,8 @@ int api_new(const struct api_settings *settings, struct store *store, struct met
         err = api_make_openapi(api);
     if (err == 0)
         err = drain_waits_new(settings->loop, &api->drain_waits);
+    if (err == 0)
+        err = history_new(settings->loop, store, &api->history);
     if (err < 0) {
         api_free(api);
         return err;
@@ -73,6 +75,7 @@ struct api *api_free(struct api *api)
     watchers_free(api->watchers);
     strbuf_release(&api->openapi);
     drain_waits_free(api->drain_waits);
+    history_free(api->history);
     free(api);
     return NULL;
 }
@@ -109,6 +112,7 @@ void api_end_watchers(struct api *api)
 {
     watchers_stop(api->watchers);
     drain_waits_stop(api->drain_waits);
+    history_stop(api->history);
 }
 
 void api_forget_servers(struct api *api)

@@ -51,7 +51,7 @@ const LIVE_WORDS = { live: "live", lost: "not live", refused: "not live", connec
 function showSession(topic) {
   if (topic === "live") {
     const { state, message } = model.live;
-    byId("live").className = `live ${state}`;
+    byId("live").className = `pulse ${state}`;
     setText(byId("live"), LIVE_WORDS[state]);
     byId("live").title = message;
   }

@@ -15,16 +15,19 @@ export const totals = (tiers) =>
     (sum, tier) => ({ free: sum.free + tier.free, capacity: sum.capacity + tier.capacity, suspended: sum.suspended + tier.suspended }),
     { free: 0, capacity: 0, suspended: 0 });
 
-/* One pool: {level: "ok" | "warn" | "bad", word, sentence}. */
+/*
+ * One pool: {level: "ok" | "warn" | "bad", word, sentence}. A full pool is no news by itself, so it
+ * has no sentence: its calls go on to the next pool of their chain.
+ */
 export function judgePool(name, tier) {
   if (tier.target > 0 && tier.assigned === 0)
     return { level: "bad", word: "no pods", sentence: `${name} has no pods, but wants ${number(tier.target)}.` };
   if (tier.capacity > 0 && tier.free === 0)
-    return { level: "warn", word: "full", sentence: `${name} is full: further calls try the next pool of their chain.` };
+    return { level: "warn", word: "full", sentence: "" };
   if (tier.assigned < tier.target)
     return { level: "warn", word: "too few pods", sentence: `${name} has ${number(tier.assigned)} of ${plural(tier.target, "pod")}.` };
   if (tier.capacity >= LOW_FROM && tier.free < tier.capacity * LOW_SHARE)
-    return { level: "warn", word: "low", sentence: `${name} has room for ${plural(tier.free, "more call")} of ${number(tier.capacity)}.` };
+    return { level: "warn", word: "low", sentence: "" };
   if (!tier.is_configured && tier.assigned > 0)
     return { level: "warn", word: "removed", sentence: `${name} was removed from the tiers, and still has ${plural(tier.assigned, "pod")}.` };
   return { level: "ok", word: "fine", sentence: "" };
@@ -40,9 +43,11 @@ function problemsOfStatus(found) {
   if (!status.leader) found.push(["bad", "There is no leader: nobody watches over the pods."]);
   if (status.pods === 0) found.push(["bad", "There are no pods: every call is refused."]);
   else if (sum.free === 0) found.push(["bad", "No pod is free: the next call is refused."]);
+  else if (sum.capacity >= LOW_FROM && sum.free < sum.capacity * LOW_SHARE)
+    found.push(["warn", `All pools together have room for ${plural(sum.free, "more call")} of ${number(sum.capacity)}.`]);
   for (const [name, tier] of Object.entries(status.tiers)) {
     const { level, sentence } = judgePool(name, tier);
-    if (level !== "ok") found.push([level, sentence]);
+    if (sentence) found.push([level, sentence]);
   }
   if (sum.suspended > 0) found.push(["warn", `${plural(sum.suspended, "pod is", "pods are")} not ready (suspended).`]);
 }

@@ -10,7 +10,6 @@
 #define API_EVENT_MEMORY_H
 
 #include "base/base.h"
-#include "store/event.h"
 
 struct event_memory; /* opaque: see event_memory.c */
 

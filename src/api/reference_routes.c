@@ -172,8 +172,8 @@ const struct reference_entry reference_entries[] = {
                  {404, "There is no such tier."}}},
     {api_events, "watch_events", GROUP_MONITORING,
      .about =
-     "Server-sent events: allocations, releases, drains, changes of pods and of the leader. See "
-     "docs/EVENTS.md.",
+     "Server-sent events: allocations, releases, drains, changes of pods and of the leader. With the header "
+     "`Last-Event-ID` the stream goes on after that event. See docs/EVENTS.md.",
      .answers = {{200, "The stream. It ends when the router stops.", "string", "text/event-stream"},
                  {503, "The router has 64 streams, or too many connections."}}},
     {api_pool_history, "get_pool_history", GROUP_MONITORING,

@@ -5,10 +5,11 @@
 import { model, CALLS_MAX } from "./model.js";
 import { openPod, release } from "./actions.js";
 import { routerNow } from "./api.js";
-import { byId, duration, h, number, oncePerFrame, plural, poolName, setText } from "./dom.js";
+import { byId, duration, h, number, oncePerFrame, plural, poolName, setText, throttle } from "./dom.js";
 
 const ROWS_MAX = 200;
 const AGE_MS = 1000;
+const RENDER_MS = 300; // between two changes of the table while events come
 
 const COLUMNS = [
   ["call_sid", "Call"], ["allocated_at", "Age"], ["merchant_id", "Merchant"], ["state", "State"],
@@ -87,8 +88,9 @@ export function start(onOpenCall) {
   byId("call-filter").addEventListener("input", (event) => { filter = event.target.value; soon(); });
   renderHeads();
   setInterval(renderAges, AGE_MS);
+  const later = throttle(soon, RENDER_MS);
   model.onChange((topic) => {
     if (topic === "me") renderHeads();
-    if (topic === "calls" || topic === "me") soon();
+    if (topic === "calls" || topic === "me") later();
   });
 }

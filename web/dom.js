@@ -58,6 +58,25 @@ export const dayTime = (iso) =>
 /* "pool:gold" is the pool "gold"; "merchant:acme" stays. */
 export const poolName = (pool) => (pool ?? "").replace(/^pool:/, "");
 
+/* Runs fn soon, and then at most every `ms`, however often it is asked for. */
+export function throttle(fn, ms) {
+  let isWaiting = false;
+  let isAsked = false;
+  const run = () => {
+    isWaiting = true;
+    isAsked = false;
+    fn();
+    setTimeout(() => {
+      isWaiting = false;
+      if (isAsked) run();
+    }, ms);
+  };
+  return () => {
+    if (isWaiting) isAsked = true;
+    else run();
+  };
+}
+
 /* Runs fn at most once per frame, however often it is asked for. */
 export function oncePerFrame(fn) {
   let isAsked = false;

@@ -3,9 +3,10 @@
  */
 
 import { model } from "./model.js";
-import { byId, clockTime, h, oncePerFrame, plural, poolName } from "./dom.js";
+import { byId, clockTime, h, oncePerFrame, plural, poolName, throttle } from "./dom.js";
 
 const SHOWN_MAX = 100;
+const RENDER_MS = 250;
 let isPaused = false;
 
 const ofMerchant = (event) => (event.merchant_id ? ` for ${event.merchant_id}` : "");
@@ -57,5 +58,6 @@ export function start() {
     event.target.setAttribute("aria-pressed", String(isPaused));
     soon();
   });
-  model.onChange((topic) => topic === "events" && soon());
+  const later = throttle(soon, RENDER_MS);
+  model.onChange((topic) => topic === "events" && later());
 }

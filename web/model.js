@@ -16,6 +16,8 @@ const PODS_MS = 3000; // between two requests for all pods
 const PODS_AT_ONCE = 8; // more changed pods than that: all are loaded
 const RELOAD_MS = 60000;
 const REFUSED_MS = 3600000;
+/* Events that can be applied twice, and that a list may not know yet when it is loaded. */
+const REPEATABLE = new Set(["allocated", "moved", "released", "ended", "draining", "undrained", "pod_joined", "pod_left"]);
 
 /* At most one run at a time, and no two within `ms`; a request meanwhile leads to one more run. */
 function throttled(fn, ms) {
@@ -120,18 +122,28 @@ class Model {
     this.changed("status");
   }
 
+  /* A list was loaded: events that came meanwhile count once more. `since`: this.count before. */
+  repeat(since) {
+    const later = this.events.filter((event) => event.seq > since && REPEATABLE.has(event.event));
+    for (const event of later.reverse()) this.apply(event);
+  }
+
   async loadPods() {
+    const since = this.count;
     const { entries, total } = await pages("pods", "pods", PODS_MAX);
     this.pods = new Map(entries.map((pod) => [pod.pod_name, pod]));
     this.podsTotal = total;
     this.stale.clear();
+    this.repeat(since);
     this.changed("pods");
   }
 
   async loadCalls() {
+    const since = this.count;
     const { entries, total } = await pages("calls", "calls", CALLS_MAX);
     this.calls = new Map(entries.map((call) => [call.call_sid, call]));
     this.callsTotal = total;
+    this.repeat(since);
     this.changed("calls");
   }
 
@@ -169,7 +181,8 @@ class Model {
       return;
     }
     // Not all have an id and a time: those that are about this connection.
-    this.events.unshift({ id: `here:${++this.count}`, time: new Date(routerNow()).toISOString(), ...event });
+    const seq = ++this.count;
+    this.events.unshift({ id: `here:${seq}`, time: new Date(routerNow()).toISOString(), ...event, seq });
     this.events.length = Math.min(this.events.length, EVENTS_MAX);
     this.apply(event);
     this.loadStatusSoon();

@@ -5,7 +5,7 @@
 
 import { model, PODS_MAX } from "./model.js";
 import { openPod } from "./actions.js";
-import { byId, h, number, oncePerFrame, plural, setAttribute, setText } from "./dom.js";
+import { byId, h, number, oncePerFrame, plural, setAttribute, setText, throttle } from "./dom.js";
 
 const STATES = ["suspended", "draining", "busy", "available"]; // what needs a look comes first
 const RANK = Object.fromEntries(STATES.map((state, i) => [state, i]));
@@ -14,6 +14,7 @@ const TILES_UP_TO = 150; // pods; more are shown as squares
 const TILE = { width: 156, height: 44 };
 const SQUARE = { width: 28, height: 28 };
 const GAP = 4;
+const RENDER_MS = 200; // between two changes of the grid while events come
 
 const filter = { state: null, tier: "", name: "" };
 let shown = []; // the pods that pass the filter, in their order
@@ -156,5 +157,6 @@ export function start() {
   byId("pod-scroll").addEventListener("scroll", drawSoon, { passive: true });
   byId("pod-grid").addEventListener("keydown", onKey);
   new ResizeObserver(drawSoon).observe(byId("pod-scroll"));
-  model.onChange((topic) => topic === "pods" && soon());
+  const later = throttle(soon, RENDER_MS);
+  model.onChange((topic) => topic === "pods" && later());
 }

@@ -115,7 +115,9 @@ class Browser:
         for entry in self.driver.get_log("performance"):
             message = json.loads(entry["message"])["message"]
             if message["method"] == "Network.requestWillBeSent":
-                self.hosts.add(urllib.parse.urlsplit(message["params"]["request"]["url"]).netloc)
+                url = urllib.parse.urlsplit(message["params"]["request"]["url"])
+                if url.scheme not in ("chrome", "about", "data", "blob"):  # of the browser itself
+                    self.hosts.add(url.netloc)
         self.messages += self.driver.get_log("browser")
 
     def problems(self, allowed=()):

@@ -78,6 +78,7 @@ static void allocation_note_refusal(const struct allocation *allocation, const s
 
     instruments_allocated(task->api->instruments, "", ALLOCATION_NO_PODS);
     instruments_refused(task->api->instruments, api_refusal_reason(result->allocate.refusal));
+    history_refused(task->api->history);
     strbuf_init(&line, http_request_arena(task->request), REFUSAL_LINE_MAX);
     api_write_refusal(&line, result->allocate.refusal);
     log_warn(

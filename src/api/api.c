@@ -52,6 +52,8 @@ int api_new(const struct api_settings *settings, struct store *store, struct met
         err = drain_waits_new(settings->loop, &api->drain_waits);
     if (err == 0)
         err = scrapes_new(settings->loop, &api->scrapes);
+    if (err == 0)
+        err = history_new(settings->loop, store, &api->history);
     if (err < 0) {
         api_free(api);
         return err;
@@ -91,6 +93,7 @@ struct api *api_free(struct api *api)
     strbuf_release(&api->openapi);
     drain_waits_free(api->drain_waits);
     scrapes_free(api->scrapes);
+    history_free(api->history);
     free(api);
     return NULL;
 }
@@ -128,6 +131,7 @@ void api_end_watchers(struct api *api)
     watchers_stop(api->watchers);
     drain_waits_stop(api->drain_waits);
     scrapes_stop(api->scrapes);
+    history_stop(api->history);
 }
 
 void api_forget_servers(struct api *api)

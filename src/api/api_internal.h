@@ -14,6 +14,7 @@
 #include "api/events.h"
 #include "api/finished_calls.h"
 #include "api/gauges.h"
+#include "api/history.h"
 #include "api/instruments.h"
 #include "api/keys.h"
 #include "api/rate.h"
@@ -53,6 +54,7 @@ struct api {
     struct watchers *watchers;
     struct drain_waits *drain_waits;
     struct scrapes *scrapes;
+    struct history *history;
     struct ws_url *ws_url;
     struct finished_calls
         *finished[SECRET_KINDS]; /* of the provider that has this kind of secret; else NULL */
@@ -180,6 +182,9 @@ const char *api_pods_of_key(const struct http_request *request);
 /* The name of the key, for the log line of every change; NULL: none was asked for. */
 const char *api_key_name(const struct http_request *request);
 
+/* The name of its role. Where no key is asked for, everybody may do everything: "admin". */
+const char *api_role_of_key(const struct http_request *request);
+
 /* Handlers; their argument is the api. */
 void api_allocate(struct http_request *request, void *arg);
 void api_release(struct http_request *request, void *arg);
@@ -217,6 +222,10 @@ void api_health(struct http_request *request, void *arg);
 void api_ready(struct http_request *request, void *arg);
 void api_metrics(struct http_request *request, void *arg);
 void api_openapi(struct http_request *request, void *arg);
+void api_pool_history(struct http_request *request, void *arg);
+void api_whoami(struct http_request *request, void *arg);
+void api_dashboard(struct http_request *request, void *arg);
+void api_dashboard_file(struct http_request *request, void *arg);
 void api_twilio(struct http_request *request, void *arg);
 void api_plivo(struct http_request *request, void *arg);
 void api_exotel(struct http_request *request, void *arg);

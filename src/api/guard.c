@@ -100,6 +100,11 @@ const char *api_key_name(const struct http_request *request)
     return key_of(request) ? key_of(request)->name : NULL;
 }
 
+const char *api_role_of_key(const struct http_request *request)
+{
+    return role_name(key_of(request) ? key_of(request)->role : ROLE_ADMIN);
+}
+
 const char *api_pods_of_key(const struct http_request *request)
 {
     return key_of(request) ? key_of(request)->pattern : NULL;

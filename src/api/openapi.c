@@ -276,10 +276,15 @@ static void put_about_answer(struct json_writer *json, int status, const char *a
 static void put_answer(struct json_writer *json, const struct reference_answer *answer)
 {
     const char *type = answer->type ? answer->type : "Error";
+    bool is_error = answer->status >= 400 && has_code(type);
 
     json_object_begin(json);
-    put_about_answer(json, answer->status, answer->about, has_code(type));
+    put_about_answer(json, answer->status, answer->about, is_error);
     put_headers(json, answer->status);
+    if (answer->status == 304) { /* it has no body */
+        json_object_end(json);
+        return;
+    }
     json_key(json, "content");
     json_object_begin(json);
     json_key(json, answer->media ? answer->media : JSON_MEDIA);

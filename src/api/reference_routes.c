@@ -16,6 +16,8 @@
 #define TOO_OFTEN        {429, "This address asks for pods more often than `RATE_LIMIT` allows."}
 #define TOO_MANY         {503, "The router has too many connections."}
 
+#define NOT_MODIFIED     {304, "`If-None-Match` has the `ETag` of this version. There is no body."}
+
 #define WEBHOOK_ABOUT \
     " The provider signs the request, or sends a token: see docs/PROVIDERS.md. A fresh call gets a pod. A " \
     "call that has one gets the same again."
@@ -182,10 +184,19 @@ const struct reference_entry reference_entries[] = {
                  {404, "There is no such tier."}}},
     {api_events, "watch_events", GROUP_MONITORING,
      .about =
-     "Server-sent events: allocations, releases, drains, changes of pods and of the leader. See "
-     "docs/EVENTS.md.",
+     "Server-sent events: allocations, releases, drains, changes of pods and of the leader. With the header "
+     "`Last-Event-ID` the stream goes on after that event. See docs/EVENTS.md.",
      .answers = {{200, "The stream. It ends when the router stops.", "string", "text/event-stream"},
                  {503, "The router has 64 streams, or too many connections."}}},
+    {api_pool_history, "get_pool_history", GROUP_MONITORING,
+     .about =
+     "Samples of the hour before, or since the start of the router, which takes one every 15 seconds. Each "
+     "router has its own, and forgets them when it stops. null: the store did not answer, or the pool was not "
+     "there. The last sample of each list is of this moment's 15 seconds, and may be missing still.",
+     .answers = {{200, "The samples.", "PoolHistory"}, TOO_MANY}},
+    {api_whoami, "whoami", GROUP_MONITORING,
+     .about = "Without keys (`API_KEY`, `API_KEYS`) everybody has the role `admin`.",
+     .answers = {{200, "The key of this request.", "Whoami"}, TOO_MANY}},
     {api_metrics, "get_metrics", GROUP_MONITORING,
      .about =
      "`METRICS_PORT` shows the same without a key. While the store is not reachable, its part is missing.",
@@ -203,6 +214,14 @@ const struct reference_entry reference_entries[] = {
      .about =
      "OpenAPI 3.1. It is the same for every router of a version, and says nothing about a single one.",
      .answers = {{200, "The document.", "{any}"}, TOO_MANY}},
+    {api_dashboard, "get_dashboard", GROUP_MONITORING,
+     .about =
+     "A page for browsers: see docs/DASHBOARD.md. The page itself holds no data. It asks this API, with the "
+     "key that its user enters.",
+     .answers = {{200, "The page.", "string", "text/html"}, NOT_MODIFIED, TOO_MANY}},
+    {api_dashboard_file, "get_dashboard_file", GROUP_MONITORING,
+     .about = "Scripts, styles and pictures of the dashboard.",
+     .answers = {{200, "The file.", "string", "*/*"}, NOT_MODIFIED, {404, "There is no such file."}, TOO_MANY}},
 
     {api_twilio, "twilio_allocate", GROUP_PROVIDERS,
      .about = "Twilio asks where a call shall go." WEBHOOK_ABOUT,
@@ -285,6 +304,7 @@ const struct reference_param reference_params[] = {
     {"sid", NULL, "The call."},
     {"name", NULL, "The pod."},
     {"id", NULL, "The merchant."},
+    {"file", NULL, "The name of the file."},
     {"call_sid", NULL, "The call."},
     {"pod_name", NULL, "The pod."},
     {"merchant_id", NULL, "The merchant, whose configuration chooses the chain. Default: the default chain.",

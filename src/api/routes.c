@@ -51,6 +51,10 @@ const struct http_route api_routes[] = {
      .summary = "All metrics as Prometheus text"},
     /* Open: it says nothing that the source does not say, and is the same for every router of a version. */
     {"GET", "/openapi.json", api_openapi, ROUTE_OPEN, .summary = "This API as an OpenAPI document"},
+    /* Open: the files of the page are the same for everybody. The page asks the API with the user's key. */
+    {"GET", "/", api_dashboard, ROUTE_OPEN, .summary = "The dashboard"},
+    {"GET", "/ui/{file}", api_dashboard_file, ROUTE_OPEN, .summary = "A file of the dashboard",
+     .params = PARAMS({"file", ROUTE_IN_PATH, ROUTE_TEXT, true})},
 
     WEBHOOK("/api/v1/twilio/allocate", api_twilio, "Webhook of Twilio: a call begins", CALL_FIELD("CallSid"),
             ALLOCATION(ROUTE_IN_FORM)),
@@ -124,6 +128,10 @@ const struct http_route api_routes[] = {
      .log = ROUTE_LOG_PROBE, .summary = "How many pods a tier wants",
      .params = PARAMS({"tier", ROUTE_IN_PATH, ROUTE_TEXT, true, "tier"})},
     {"GET", "/api/v1/events", api_events, .roles = FOR(READ), .summary = "A stream of what happens"},
+    {"GET", "/api/v1/history/pools", api_pool_history, .roles = FOR(READ),
+     .summary = "The last hour of the pools"},
+    {"GET", "/api/v1/whoami", api_whoami, .roles = FOR(CALL) | FOR(AGENT) | FOR(METRICS) | FOR(READ),
+     .summary = "The name and the role of the key"},
     {"GET", "/api/v1/merchants", api_merchants, .roles = FOR(READ),
      .summary = "Lists the configurations of merchants", .params = PARAMS(PAGE)},
     {"GET", "/api/v1/merchants/{id}", api_merchant, .roles = FOR(READ),

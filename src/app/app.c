@@ -129,8 +129,10 @@ static void app_close_servers(void *arg)
     struct app *app = arg;
 
     app->kube = NULL;
-    if (app->api)
+    if (app->api) {
+        api_end_watchers(app->api); /* done already, unless the start has failed */
         api_forget_servers(app->api);
+    }
     app->servers_left = 1; /* this function itself, so that there is always a last one */
     app_close_server(app, app->server);
     app_close_server(app, app->metrics_server);

@@ -221,13 +221,17 @@ bool http_request_hold(struct http_request *request) MUST_CHECK;
  * A streamed answer (chunked), after http_request_hold. `on_close` runs once when the client has gone or
  * http_stream_end was sent; after it the request must not be used. http_stream_write copies; -EAGAIN: the
  * client reads too slowly and HTTP_STREAM_BUFFER_MAX bytes wait already, nothing was taken. -EPIPE: the
- * client has gone, on_close is on its way.
+ * client has gone, on_close is on its way. http_stream_end sends `last`, at most HTTP_STREAM_LAST_MAX bytes,
+ * however much waits already: a client that is cut off for reading too slowly can still be told.
  */
-enum { HTTP_STREAM_BUFFER_MAX = 256 * 1024 };
+enum {
+    HTTP_STREAM_BUFFER_MAX = 256 * 1024,
+    HTTP_STREAM_LAST_MAX = 1024,
+};
 void http_stream_begin(struct http_request *request, int status, const char *content_type,
                        void (*on_close)(void *arg), void *arg);
 int http_stream_write(struct http_request *request, struct slice data) MUST_CHECK;
-void http_stream_end(struct http_request *request);
+void http_stream_end(struct http_request *request, struct slice last);
 
 /*
  * Did the client ask for an upgrade ("Connection: upgrade" and an Upgrade header)? A handler that does not

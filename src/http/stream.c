@@ -61,12 +61,21 @@ void http_stream_begin(struct http_request *request, int status, const char *con
     }
 }
 
+static void stream_send(struct http_request *request, struct slice data)
+{
+    char size[24];
+    int size_len = request->is_http_1_0 ? 0 : snprintf(size, sizeof(size), "%zx\r\n", data.len);
+    uv_buf_t bufs[3];
+
+    bufs[0] = uv_buf_init(size, (unsigned)size_len);
+    bufs[1] = uv_buf_init((char *)(uintptr_t)data.data, (unsigned)data.len);
+    bufs[2] = uv_buf_init((char *)(uintptr_t) "\r\n", request->is_http_1_0 ? 0 : 2);
+    connection_send(request->connection, bufs, 3);
+}
+
 int http_stream_write(struct http_request *request, struct slice data)
 {
     struct http_connection *connection = request->connection;
-    char size[24];
-    int size_len;
-    uv_buf_t bufs[3];
 
     assert(request->state == REQUEST_STREAMING);
 
@@ -76,25 +85,26 @@ int http_stream_write(struct http_request *request, struct slice data)
         return 0;
     if (uv_stream_get_write_queue_size((uv_stream_t *)connection->tcp) + data.len > HTTP_STREAM_BUFFER_MAX)
         return -EAGAIN;
-    size_len = request->is_http_1_0 ? 0 : snprintf(size, sizeof(size), "%zx\r\n", data.len);
-    bufs[0] = uv_buf_init(size, (unsigned)size_len);
-    bufs[1] = uv_buf_init((char *)(uintptr_t)data.data, (unsigned)data.len);
-    bufs[2] = uv_buf_init((char *)(uintptr_t) "\r\n", request->is_http_1_0 ? 0 : 2);
-    connection_send(connection, bufs, 3);
+    stream_send(request, data);
     return 0;
 }
 
-void http_stream_end(struct http_request *request)
+void http_stream_end(struct http_request *request, struct slice last)
 {
     struct http_connection *connection = request->connection;
-    uv_buf_t last = uv_buf_init((char *)(uintptr_t) "0\r\n\r\n", 5);
+    uv_buf_t end = uv_buf_init((char *)(uintptr_t) "0\r\n\r\n", 5);
 
     assert(request->state == REQUEST_STREAMING);
+    assert(last.len <= HTTP_STREAM_LAST_MAX);
 
     if (connection_is_gone(connection))
         return; /* on_close is on its way */
+    if (last.len > 0 && !request->is_head)
+        stream_send(request, last);
+    if (connection_is_gone(connection))
+        return;
     if (!request->is_http_1_0 && !request->is_head)
-        connection_send(connection, &last, 1);
+        connection_send(connection, &end, 1);
     if (connection_is_gone(connection))
         return;
     request->state = REQUEST_ENDING;

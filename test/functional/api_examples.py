@@ -25,6 +25,9 @@ SCRIPT = [
     ("GET", "/ready", {}, "", None, 200),
     ("GET", "/api/v1/ready", {}, "", None, 200),
     ("GET", "/openapi.json", {}, "", None, 200),
+    ("GET", "/", {}, "", None, 200),
+    ("GET", "/ui/{file}", {"file": "style.css"}, "", None, 200),
+    ("GET", "/api/v1/whoami", {}, "", None, 200),
     ("PUT", "/api/v1/merchants/{id}", {"id": "9shines"}, "", {"tier": "standard"}, 200),
     ("GET", "/api/v1/merchants/{id}", {"id": "9shines"}, "", None, 200),
     ("GET", "/api/v1/merchants", {}, "limit=10", None, 200),
@@ -61,6 +64,7 @@ SCRIPT = [
     ("POST", "/api/v1/undrain", {}, "", {"pod_name": "agent-7"}, 200),
     ("GET", "/api/v1/status", {}, "", None, 200),
     ("GET", "/api/v1/diagnosis", {}, "", None, 200),
+    ("GET", "/api/v1/history/pools", {}, "", None, 200),
     ("GET", "/api/v1/autoscale", {}, "", None, 200),
     ("GET", "/api/v1/autoscale/{tier}", {"tier": "basic"}, "", None, 200),
     ("DELETE", "/api/v1/pod/{name}", {"name": "agent-7"}, "", None, 200),
@@ -200,8 +204,10 @@ def path_of(pattern, values, query=""):
 
 
 def tiers_are_filled(router):
-    """The pods have found their tiers: the answers depend on it."""
+    """The pods have found their tiers, and the history has its first sample of them: the answers depend on it."""
     tiers = router.get("/api/v1/status").json()["tiers"]
+    if not router.get("/api/v1/history/pools").json()["pools"]:
+        return False
     return sum(tier["available"] for tier in tiers.values()) == 5 and tiers["gold"]["assigned"] == 1
 
 

@@ -12,7 +12,7 @@ OTHER = "another-key-for-rotation"
 CHALLENGE = 'Bearer realm="smart-router"'
 
 # What the specification leaves open under /api/v1: health, and the webhooks, which providers sign. Outside of it all is
-# open but /metrics: health again, and /openapi.json, which holds no secret.
+# open but /metrics: health again, /openapi.json and the files of the dashboard, which hold no secret.
 OPEN = {"/api/v1/health", "/api/v1/ready"} | {
     f"/api/v1/{provider}/{hook}" for provider in ("twilio", "plivo", "exotel") for hook in ("allocate", "status")
 }

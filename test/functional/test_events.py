@@ -14,11 +14,12 @@ WATCHERS = 64  # at once, on one router
 
 
 class Watcher:
-    """A client of the stream, as a browser's EventSource reads it."""
+    """A client of the stream, as a browser's EventSource reads it. `last_id`: it has read events before."""
 
-    def __init__(self, router, path="/api/v1/events"):
+    def __init__(self, router, last_id=None):
+        head = "" if last_id is None else f"Last-Event-ID: {last_id}\r\n"
         self.sock = socket.create_connection(("127.0.0.1", router.port), timeout=DEADLINE_S)
-        self.sock.sendall(f"GET {path} HTTP/1.0\r\nHost: x\r\n\r\n".encode())
+        self.sock.sendall(f"GET /api/v1/events HTTP/1.0\r\nHost: x\r\n{head}\r\n".encode())
         self.file = self.sock.makefile("rb")
         self.status = int(self.file.readline().split()[1])
         self.headers = {}
@@ -75,11 +76,11 @@ class Watcher:
 
 @pytest.fixture
 def watch():
-    """watch(router) -> Watcher to whom the router listens already."""
+    """watch(router, last_id=None) -> Watcher to whom the router listens already."""
     watchers = []
 
-    def start(router, wait=True):
-        watcher = Watcher(router)
+    def start(router, last_id=None, wait=True):
+        watcher = Watcher(router, last_id)
         watchers.append(watcher)
         return watcher.listening() if wait else watcher
 
@@ -190,6 +191,116 @@ def test_who_does_not_read_is_cut_off_and_the_others_go_on(redis_server, start_o
         wait_until(lambda: open_now in router.get("/metrics").text, "it is cut off")
     router.allocate("CA1")
     reader.wait("allocated", call_sid="CA1")
+
+
+def id_of(watcher, kind, **members):
+    return watcher.wait(kind, **members)["id"]
+
+
+def is_missed(watcher):
+    """What the last `listening` says about events before it."""
+    return [data.get("missed") for kind, _, data in watcher.events if kind == "listening"][-1]
+
+
+def test_who_comes_back_gets_what_came_meanwhile(any_router, watch):
+    router = any_router
+    watcher = watch(router)
+    assert is_missed(watcher) is None
+    router.allocate("CA1")
+    seen = id_of(watcher, "allocated", call_sid="CA1")
+    watcher.close()
+
+    router.allocate("CA2")
+    router.release("CA1")
+    router.release("CA2")
+    back = watch(router, last_id=seen)
+    router.allocate("CA3")
+    back.wait("allocated", call_sid="CA3")
+    told = [(kind, data["call_sid"]) for kind, _, data in back.events if "call_sid" in data]
+    assert told == [("allocated", "CA2"), ("released", "CA1"), ("released", "CA2"), ("allocated", "CA3")]
+    assert back.kinds()[0] == "listening" and is_missed(back) is False
+
+    again = watch(router, last_id=id_of(back, "allocated", call_sid="CA3"))
+    router.release("CA3")
+    again.wait("released", call_sid="CA3")
+    assert again.kinds() == ["listening", "released"] and is_missed(again) is False
+
+
+def test_who_comes_back_with_an_id_that_nobody_knows_is_told_and_gets_what_comes(any_router, watch):
+    router = any_router
+    first = watch(router, last_id="nobody:1")  # the router begins to listen only now
+    router.allocate("CA1")
+    first.wait("allocated", call_sid="CA1")
+    assert is_missed(first) is True
+    for unknown in ("nobody:1", "", "x" * 4000):
+        late = watch(router, last_id=unknown)
+        router.allocate("CA2")
+        router.release("CA2")
+        late.wait("released", call_sid="CA2")
+        assert is_missed(late) is True
+        assert [data.get("call_sid") for _, _, data in late.events] == [None, "CA2", "CA2"]
+
+
+def publish_events(server, count, size=0, first=0):
+    client = server.client()
+    for start in range(first, first + count, 50):
+        numbers = range(start, min(start + 50, first + count))
+        client.publish("voice:events", "\n".join(f'{{"event":"e","id":"n:{i}","text":"{"x" * size}"}}' for i in numbers))
+
+
+@pytest.mark.parametrize(("count", "size", "oldest"), [(2000, 0, 2000 - 1024), (300, 1000, None)])
+def test_only_so_many_events_are_remembered(redis_server, start_on, watch, count, size, oldest):
+    """1,024, or fewer if they are long: 192 KiB."""
+    router = start_on(redis_server)
+    watcher = watch(router)
+    publish_events(redis_server, count, size)
+    watcher.wait("e", id=f"n:{count - 1}")
+    if oldest is None:
+        one = len("event: e\nid: n:299\ndata: \n\n") + len(json.dumps({"event": "e", "id": "n:299", "text": ""}, separators=(",", ":"))) + size
+        oldest = count - 192 * 1024 // one
+    assert is_missed(watch(router, last_id=f"n:{oldest - 1}")) is True
+    back = watch(router, last_id=f"n:{oldest}")
+    back.wait("e", id=f"n:{count - 1}")
+    assert is_missed(back) is False
+    assert [id for kind, id, _ in back.events if kind == "e"] == [f"n:{i}" for i in range(oldest + 1, count)]
+
+
+def test_after_a_gap_no_id_from_before_it_is_known(redis_server, start_on, watch):
+    router = start_on(redis_server)
+    watcher = watch(router)
+    router.allocate("CA1")
+    seen = id_of(watcher, "allocated", call_sid="CA1")
+    assert redis_server.client().client_kill_filter(_type="pubsub") == 1
+    watcher.listening(times=2)
+    assert is_missed(watcher) is True
+    assert is_missed(watch(router, last_id=seen)) is True
+
+
+def test_who_reads_too_slowly_is_told_and_can_go_on_where_it_stopped(redis_server, start_on, watch):
+    router = start_on(redis_server)
+    reader = watch(router)
+    with socket.socket() as lazy:
+        lazy.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 4096)
+        lazy.settimeout(DEADLINE_S)
+        lazy.connect(("127.0.0.1", router.port))
+        lazy.sendall(b"GET /api/v1/events HTTP/1.0\r\nHost: x\r\n\r\n")
+        number = 0
+
+        def publish():
+            nonlocal number
+            publish_events(redis_server, 50, 1000, first=number)
+            number += 50
+            reader.wait("e", id=f"n:{number - 1}")
+            return router.log_lines("a watcher of events reads too slowly")
+
+        wait_until(publish, "the lazy one is noticed")
+        text = b"".join(iter(lambda: lazy.recv(65536), b"")).decode()
+    assert text.endswith('event: too_slow\ndata: {"event":"too_slow"}\n\n')
+    last = [line.removeprefix("id: ") for line in text.splitlines() if line.startswith("id: n:")][-1]
+    back = watch(router, last_id=last)
+    back.wait("e", id=f"n:{number - 1}")
+    assert is_missed(back) is False
+    assert back.events[1][1] == f"n:{int(last[2:]) + 1}"
 
 
 def test_a_head_request_is_answered_at_once(router):

@@ -21,7 +21,7 @@ from conftest import BUILD_DIR, DEADLINE_S, ROOT, wait_until
 from openapi_document import Document
 
 METHODS = {"get", "put", "post", "delete"}
-UNKNOWN = {"sid": "CA-unknown", "name": "unknown", "id": "unknown", "tier": "unknown"}
+UNKNOWN = {"sid": "CA-unknown", "name": "unknown", "id": "unknown", "tier": "unknown", "file": "unknown"}
 # What a request about something that does not exist has in its body.
 UNKNOWN_BODIES = {
     "/api/v1/release": {"call_sid": "CA-unknown"},
@@ -146,6 +146,13 @@ def test_200_the_examples_cover_every_route_and_stand_in_the_docs_as_they_are_an
 def test_202_comes_while_a_pod_is_not_drained(router, document):
     for operation in document.with_status(202):
         expect(operation, 202, ask(router, operation, values={"name": "voice-agent-0"}))
+
+
+def test_304_comes_for_a_file_that_the_client_has(router, document):
+    for operation in document.with_status(304):
+        files = {"file": "style.css"}
+        etag = ask(router, operation, values=files).headers["ETag"]
+        expect(operation, 304, ask(router, operation, values=files, headers={"If-None-Match": etag}))
 
 
 def test_the_examples_of_the_docs_are_those_of_a_running_router():
@@ -348,4 +355,5 @@ def test_503_comes_while_the_store_is_away(start_redis, start_router, document):
             away.add(key)
     assert {("GET", "/ready"), ("GET", "/api/v1/ready"), ("POST", "/api/v1/exotel/allocate")} <= away
     silent = {operation.key for operation in document.with_status(503) if operation.roles} - away
-    assert silent == {("GET", "/metrics"), ("GET", "/api/v1/events"), ("GET", "/api/v1/status"), ("GET", "/api/v1/diagnosis")}
+    own = {("GET", f"/api/v1/{name}") for name in ("diagnosis", "events", "status", "history/pools", "whoami")}  # without the store
+    assert silent == own | {("GET", "/metrics")}

@@ -42,15 +42,16 @@ def spec_of(role, table):
         "metrics": {("GET", path) for path in ("/metrics", "/api/v1/autoscale", "/api/v1/autoscale/{tier}")},
         "read": {route for route in table if route[0] == "GET"},
     }
-    return sentences[role] & set(table)
+    return (sentences[role] | {("GET", "/api/v1/whoami")}) & set(table)  # each key may ask what it is
 
 
 def closed_routes():
-    """The table without what is open: the health routes, the API's description, and the webhooks, which providers sign."""
+    """The table without what is open: the health routes, the API's description, the files of the dashboard, and the webhooks,
+    which providers sign."""
     webhooks = {f"/api/v1/{provider}/{hook}" for provider in ("twilio", "plivo", "exotel") for hook in ("allocate", "status")}
     table = routes.table()
     for (_, pattern), who in table.items():
-        is_open = pattern in ("/health", "/ready", "/api/v1/health", "/api/v1/ready", "/openapi.json")
+        is_open = pattern in ("/health", "/ready", "/api/v1/health", "/api/v1/ready", "/openapi.json", "/", "/ui/{file}")
         assert (who == {"anybody"}) == is_open and (who == {"provider"}) == (pattern in webhooks), (pattern, who)
     return {route: who for route, who in table.items() if not who & {"anybody", "provider"}}
 
@@ -213,7 +214,7 @@ def test_what_is_open_asks_nobody(world):
             asked += 1
         else:
             assert status in (401, 405), (name, method, pattern, status)
-    assert asked == 3 * (2 * 5 + 2 * 6)
+    assert asked == 3 * (2 * 7 + 2 * 6)
     assert httpx.get(f"{world.router.metrics_url}/metrics", trust_env=False).status_code == 200
 
 

@@ -150,7 +150,7 @@ static void stream_more(uv_timer_t *timer)
         later->left--;
     if (later->left == 0) {
         uv_timer_stop(timer);
-        http_stream_end(later->request);
+        http_stream_end(later->request, SLICE(""));
     }
 }
 

@@ -177,7 +177,7 @@ static void stream_more(uv_timer_t *timer)
         later->server->stream_agains += rc == -EAGAIN;
     }
     if (rc == 0) {
-        http_stream_end(later->request);
+        http_stream_end(later->request, SLICE(""));
         uv_timer_stop(timer);
     }
 }

@@ -244,7 +244,7 @@ int http_stream_write(struct http_request *request UNUSED, struct slice data UNU
     return -EPIPE;
 }
 
-void http_stream_end(struct http_request *request UNUSED)
+void http_stream_end(struct http_request *request UNUSED, struct slice last UNUSED)
 {
     fail();
 }

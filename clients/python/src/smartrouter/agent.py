@@ -12,7 +12,7 @@ import uuid
 from typing import Awaitable, Callable, Dict, Optional, Sequence, Union
 
 from .client import Client
-from .results import HeartbeatResult, RouterError, RouterRefused
+from .results import HeartbeatResult, RouterError
 from .settings import SettingsError
 
 HUNG_UP = (1000, 1001, 1005)  # close codes: somebody meant to end the call
@@ -80,13 +80,16 @@ class Agent:
 
         Listen first: a registered pod can get a call at once.
         """
-        self._is_known = asyncio.Event()
         self._beating = asyncio.get_running_loop().create_task(self._stay_known())
 
     async def wait_known(self) -> None:
         """Returns when the router has taken a heartbeat."""
-        assert self._is_known, "start() comes first"
-        await self._is_known.wait()
+        await self._known().wait()
+
+    def _known(self) -> asyncio.Event:
+        # Made here, because an Event belongs to the running loop in Python 3.9.
+        self._is_known = self._is_known or asyncio.Event()
+        return self._is_known
 
     async def run(self) -> bool:
         """From `start` to the end of `shutdown`, which SIGTERM or SIGINT begins. True: all calls ended by themselves."""
@@ -191,7 +194,6 @@ class Agent:
     # Heartbeats.
 
     async def _stay_known(self) -> None:
-        assert self._is_known
         is_registered = not self._registers
         while True:
             try:
@@ -199,15 +201,14 @@ class Agent:
                     await self._register()
                     is_registered = True
                 await self.beat()
-                self._is_known.set()
+                self._known().set()
                 wait = self._interval
-            except RouterRefused as error:
-                is_registered = is_registered and not (self._registers and error.status == 404)
-                self._log(logging.WARNING, "the router does not take this pod's word; again soon", error=str(error))
-                wait = RETRY_S
             except RouterError as error:
-                self._log(logging.INFO, "the router is away; calls go on", error=str(error))
                 wait = RETRY_S
+                if is_registered and self._registers and error.status == 404:
+                    is_registered, wait = False, 0.0  # the router has forgotten this pod, not this pod its calls
+                message = "no heartbeat, calls go on" if is_registered else "not registered"
+                self._log(logging.WARNING, f"{message}; again soon", pod_name=self.pod_name, error=str(error))
             await asyncio.sleep(wait)
 
     async def _register(self) -> None:
@@ -225,18 +226,17 @@ class Agent:
                 await self.client.drain(self.pod_name, DRAIN_TTL_S)
                 drained = await self.client.drained(self.pod_name, DRAINED_WAIT_S)
                 away = 0.0
-                if drained.is_drained and self._calls:
-                    await self.beat()  # the router has ended them: now we know it, too
-                if drained.is_drained and not self._calls:
-                    return
                 if not drained.is_drained:
-                    continue
-            except RouterRefused as error:
-                if error.status == 404 and not self._calls:
+                    continue  # it has waited by itself
+                if self._calls:
+                    await self.beat()  # the router has ended them: now we know it, too
+                if not self._calls:
                     return
-                self._log(logging.WARNING, "the router refuses to drain this pod", error=str(error))
-            except RouterError:
+            except RouterError as error:
+                if error.status == 404 and not self._calls:
+                    return  # the router does not know this pod (any more)
                 away = 0.0 if self._calls else away + RETRY_S
+                self._log(logging.WARNING, "not drained; again soon", pod_name=self.pod_name, error=str(error))
             await asyncio.sleep(RETRY_S)
 
     def _log(self, level: int, message: str, **fields: object) -> None:

@@ -116,7 +116,7 @@ def read_heartbeat(body: Mapping[str, Any]) -> HeartbeatResult:
 
 
 def read_drain(body: Mapping[str, Any]) -> DrainResult:
-    return DrainResult(_text(body["pod_name"]), body.get("has_active_call") is True, str(body.get("message", "")))
+    return DrainResult(str(body.get("pod_name", "")), body.get("has_active_call") is True, str(body.get("message", "")))
 
 
 def read_drained(body: Mapping[str, Any]) -> DrainedResult:
@@ -127,7 +127,7 @@ def read_registration(body: Mapping[str, Any]) -> Registration:
     interval = float(body["heartbeat_interval_seconds"])
     if not 0 < interval < float("inf"):
         raise ValueError("heartbeat_interval_seconds")
-    return Registration(_text(body["pod_name"]), str(body.get("tier", "")), body.get("is_new") is True, interval)
+    return Registration(str(body.get("pod_name", "")), str(body.get("tier", "")), body.get("is_new") is True, interval)
 
 
 def read_object(body: Mapping[str, Any]) -> Dict[str, Any]:

@@ -4,14 +4,13 @@ import asyncio
 import dataclasses
 import hashlib
 import json
-import pathlib
 
 import pytest
+import tree
 from scripted import FakeClock, ScriptedRouter
 from smartrouter import Breaker, Client, Hooks, Rollout, RouterError, Settings, bucket_of
 
-BEHAVIOURS = pathlib.Path(__file__).resolve().parents[2] / "behaviours"
-TABLE = json.loads((BEHAVIOURS / "table.json").read_text())
+TABLE = json.loads((tree.PACKAGE.parent / "behaviours/table.json").read_text())
 CONTROL = ("do", "exchanges", "waits_ms", "expect", "breaker", "pending_releases")
 
 

@@ -169,9 +169,13 @@ class Background:
         pending.due_at = self._clock.now() + seconds
         heapq.heappush(self._heap, (pending.due_at, next(self._numbers), pending))
 
-    def _start(self) -> None:
+    def wake(self) -> None:
+        """Looks at the clock again: somebody has moved it, or there is new work."""
         if self._wake:
             self._wake.set()
+
+    def _start(self) -> None:
+        self.wake()
         if self._is_manual or self._is_closed or (self._task and not self._task.done()):
             return
         self._wake = asyncio.Event()

@@ -1,4 +1,4 @@
-"""The tests run against the package in the tree, or, with SMARTROUTER_INSTALLED=1, against the installed one."""
+"""The tests use the package in the tree, or, with SMARTROUTER_INSTALLED=1, the installed one."""
 
 import os
 import pathlib

@@ -46,7 +46,7 @@ static cJSON *list_of(const char *const *call_sids, size_t count)
     cJSON *body = cJSON_CreateObject(), *list;
 
     if (body) {
-        list = cJSON_CreateStringArray(call_sids, (int)count);
+        list = count > 0 ? cJSON_CreateStringArray(call_sids, (int)count) : cJSON_CreateArray();
         if (list && cJSON_AddItemToObject(body, "call_sids", list))
             return body;
         cJSON_Delete(list);

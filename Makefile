@@ -130,7 +130,7 @@ fuzz: ## every fuzz target for FUZZ_SECONDS (60) under libFuzzer, ASan and UBSan
 	@scripts/fuzz build-fuzz
 
 install: all ## install below PREFIX (/usr/local), inside DESTDIR if that is set
-	@ninja -C build clients/c/libsmartrouter.so clients/c/libsmartrouter.a
+	@ninja -C build libsmartrouter
 	@scripts/install build '$(DESTDIR)' '$(PREFIX)'
 	@scripts/install-client build '$(DESTDIR)' '$(PREFIX)'
 

@@ -191,7 +191,8 @@ struct smartrouter_call_request {
  * default URL. BYPASS: the same, but it may be "". BUSY: tell the caller so. The text "reason" says why there
  * is no pod: disabled, percentage, merchants, breaker_open, no_pods, refused, unavailable.
  *
- * A request that failed, but may have been carried out, is released in the background.
+ * Only an empty `call_sid` is INVALID. A request that failed, but may have been carried out, is released in
+ * the background.
  */
 SMARTROUTER_API enum smartrouter_result smartrouter_allocate(struct smartrouter_client *client,
                                                              const struct smartrouter_call_request *request,

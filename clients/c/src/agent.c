@@ -13,6 +13,7 @@
 
 enum {
     RETRY_MS = 1000,
+    INTERVAL_MIN_MS = 50, /* of heartbeats, whatever the router asks for */
     KEEP_BROKEN_MS = 60000,
     /* After a break: the router has noticed it by then, and its grace (5 s) is not over. */
     EXTRA_BEAT_MS = 1000,
@@ -444,11 +445,19 @@ static bool agent_speak(struct smartrouter_agent *agent, bool is_registered, con
     return result == SMARTROUTER_OK;
 }
 
+/* The router's wish, if it is shorter than the setting. */
+static int64_t interval_in_ms(double interval_s, int64_t setting_ms)
+{
+    if (interval_s * 1000 >= (double)setting_ms)
+        return setting_ms;
+    return interval_s * 1000 > INTERVAL_MIN_MS ? (int64_t)(interval_s * 1000) : INTERVAL_MIN_MS;
+}
+
 static void agent_work_beat(struct smartrouter_agent *agent)
 {
     struct smartrouter_client *client = agent->client;
     const int64_t setting_ms = sr_setting_ms(client->settings, SR_HEARTBEAT_S);
-    int64_t breaker_ms;
+    int64_t wait_ms;
     struct beat beat;
     double interval_s;
     bool is_known, is_registered = agent->is_registered;
@@ -464,17 +473,17 @@ static void agent_work_beat(struct smartrouter_agent *agent)
     beat_release(&beat);
     pthread_mutex_lock(&client->lock);
     if (interval_s > 0)
-        agent->interval_ms =
-            interval_s * 1000 < (double)setting_ms ? (int64_t)(interval_s * 1000) : setting_ms;
+        agent->interval_ms = interval_in_ms(interval_s, setting_ms);
     agent->is_registered = is_registered;
     agent->is_known = agent->is_known ? is_registered : is_known;
-    breaker_ms = sr_breaker_wait_ms(client->breaker, &client->limits, sr_now_ms(client));
-    if (is_known)
-        breaker_ms = agent->interval_ms;
-    else
-        breaker_ms = breaker_ms > RETRY_MS ? breaker_ms : sr_jittered_ms(client, RETRY_MS);
-    if (agent->beat_ms > sr_now_ms(client) + breaker_ms)
-        agent->beat_ms = sr_now_ms(client) + breaker_ms;
+    wait_ms = agent->interval_ms;
+    if (!is_known) {
+        wait_ms = sr_breaker_wait_ms(client->breaker, &client->limits, sr_now_ms(client));
+        if (wait_ms < RETRY_MS)
+            wait_ms = sr_jittered_ms(client, RETRY_MS);
+    }
+    if (agent->beat_ms > sr_now_ms(client) + wait_ms)
+        agent->beat_ms = sr_now_ms(client) + wait_ms;
 }
 
 /* The call has not come back in time. */

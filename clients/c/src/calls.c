@@ -103,7 +103,10 @@ static enum sr_class allocation_ask(struct smartrouter_client *client,
     bool may_have_arrived = false;
     enum sr_class class = SR_NO_MEMORY;
 
-    if (body)
+    /* The router would refuse it, and there would be nothing to release. */
+    if (!sr_is_call_sid(request->call_sid))
+        class = SR_REFUSED;
+    else if (body)
         class = sr_ask(client, &ask, ret_answer, &may_have_arrived);
     cJSON_Delete(body);
     /* "No pods" also says that no earlier try was carried out: the call would have kept its pod. */
@@ -149,7 +152,7 @@ static enum smartrouter_result allocate(struct smartrouter_client *client,
                                         struct allocation *allocation)
 {
     *allocation = (struct allocation){.result = SMARTROUTER_INVALID, .reason = ""};
-    if (!request || !sr_is_call_sid(MEMBER(request, call_sid)))
+    if (!request || !MEMBER(request, call_sid) || !*request->call_sid)
         return SMARTROUTER_INVALID;
     allocation_decide(client, request, allocation);
     if (!allocation->answer)

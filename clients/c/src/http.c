@@ -6,10 +6,12 @@
 #include <ctype.h>
 #include <curl/curl.h>
 #include <pthread.h>
+#include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <strings.h>
+#include <time.h>
 
 enum { RETRY_AFTER_MAX_S = 86400 };
 
@@ -213,11 +215,35 @@ static void handle_prepare(CURL *handle, const struct sr_exchange *exchange, str
     }
 }
 
+/*
+ * OpenSSL writes without MSG_NOSIGNAL, and libcurl leaves SIGPIPE alone with CURLOPT_NOSIGNAL: a router that
+ * closes its connection must not kill the program.
+ */
+static CURLcode perform_without_sigpipe(CURL *handle)
+{
+    static const struct timespec NOW = {0};
+    sigset_t sigpipe, before, pending;
+    bool was_pending;
+    CURLcode code;
+
+    sigemptyset(&sigpipe);
+    sigaddset(&sigpipe, SIGPIPE);
+    sigemptyset(&pending);
+    sigpending(&pending);
+    was_pending = sigismember(&pending, SIGPIPE) == 1;
+    pthread_sigmask(SIG_BLOCK, &sigpipe, &before);
+    code = curl_easy_perform(handle);
+    if (!was_pending)
+        sigtimedwait(&sigpipe, NULL, &NOW);
+    pthread_sigmask(SIG_SETMASK, &before, NULL);
+    return code;
+}
+
 static bool handle_perform(CURL *handle, const struct arrival *arrival, const char *message,
                            bool *ret_may_have_arrived)
 {
     struct smartrouter_answer *answer = arrival->answer;
-    const CURLcode code = curl_easy_perform(handle);
+    const CURLcode code = perform_without_sigpipe(handle);
     long status = 0, sent = 0;
 
     if (code == CURLE_OK) {

@@ -12,7 +12,8 @@ class FaultProxy:
     def __init__(self, port):
         self.router_port = port
         self.fault = None
-        self.late_s = 1.0
+        self.late_s = 3.0
+        self.retry_after = None  # of an answer that is a fault
         self.asked = []
         proxy = self
 
@@ -41,7 +42,8 @@ class FaultProxy:
         self.asked.append(f"{handler.command} {handler.path}")
         fault = self.fault
         if isinstance(fault, int):
-            answer(handler, fault, b'{"success":false,"error":"by the test","code":"unavailable"}')
+            text = b'{"success":false,"error":"by the test","code":"unavailable"}'
+            answer(handler, fault, text, {"Retry-After": self.retry_after} if self.retry_after else {})
             return
         status, text = self.pass_on(handler, body)
         if fault == "late":
@@ -65,9 +67,11 @@ class FaultProxy:
         self.server.server_close()
 
 
-def answer(handler, status, text):
+def answer(handler, status, text, headers=None):
     try:
         handler.send_response(status)
+        for name, value in (headers or {}).items():
+            handler.send_header(name, value)
         handler.send_header("Content-Length", str(len(text)))
         handler.end_headers()
         handler.wfile.write(text)

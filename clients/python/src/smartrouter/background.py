@@ -95,11 +95,12 @@ class Background:
         self._put_off(pending, self._wait(0))
         self._start()
 
-    async def cancel(self, call_sid: str) -> None:
-        """Forgets a release. Afterwards no request of it is under way."""
+    async def cancel(self, call_sid: str) -> bool:
+        """Forgets a release. Afterwards no request of it is under way. Returns whether there was one."""
         pending = self._pending.pop(call_sid, None)
         if pending and pending.is_sent:
             await asyncio.wait([pending.is_sent])
+        return pending is not None
 
     def forget(self, call_sid: str) -> None:
         """Forgets a release that somebody else has carried out."""

@@ -142,7 +142,7 @@ class Client:
         return allocation
 
     async def _allocate(self, call_sid: str, body: Dict[str, Any], url: str, traceparent: Optional[str]) -> Allocation:
-        await self.background.cancel(call_sid)
+        was_pending = await self.background.cancel(call_sid)
         operation = self._operation("allocate", "POST", "/api/v1/allocate", results.read_allocation, body, True)
         try:
             answer, is_uncertain = await self._ask(operation, traceparent)
@@ -152,7 +152,7 @@ class Client:
             raise
         if answer and answer.kind == DONE and answer.value:
             return answer.value
-        if is_uncertain:
+        if is_uncertain or (was_pending and not (answer and answer.kind == NO_PODS)):
             self._release_later(call_sid, None, UNANSWERED)
         reason = _reason(answer)
         has_fallback = self.settings.enable_fallback and bool(url)

@@ -180,6 +180,22 @@ def test_a_cancelled_allocation_is_released_in_the_background():
     asyncio.run(run())
 
 
+def test_a_cancellation_that_comes_together_with_the_answer_is_not_forgotten():
+    async def run():
+        async def answer(request):
+            asking.cancel()
+            return httpx.Response(200, json=POD)
+
+        client, _ = make_client(answer)
+        client.background.run_by_hand()
+        asking = asyncio.create_task(client.allocate("CA1"))
+        with pytest.raises(asyncio.CancelledError):
+            await asking
+        assert client.pending_releases == 1
+
+    asyncio.run(run())
+
+
 @pytest.mark.parametrize("end", ["return", "raise", "cancel", "cancel twice"])
 def test_a_call_is_released_however_its_block_ends(end):
     async def run():

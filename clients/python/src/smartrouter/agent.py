@@ -226,11 +226,9 @@ class Agent:
                 await self.client.drain(self.pod_name, DRAIN_TTL_S)
                 drained = await self.client.drained(self.pod_name, DRAINED_WAIT_S)
                 away = 0.0
-                if not drained.is_drained:
-                    continue  # it has waited by itself
-                if self._calls:
+                if drained.is_drained and self._calls:
                     await self.beat()  # the router has ended them: now we know it, too
-                if not self._calls:
+                if drained.is_drained and not self._calls:
                     return
             except RouterError as error:
                 if error.status == 404 and not self._calls:

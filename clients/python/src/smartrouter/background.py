@@ -188,7 +188,7 @@ class Background:
 
     async def _work(self) -> None:
         assert self._wake
-        while True:
+        while not self._is_closed:
             due = await self.run_until(self._clock.now())
             if due is None:
                 return  # `_start` begins a new task

@@ -6,7 +6,7 @@ import asyncio
 import json
 import re
 from dataclasses import dataclass
-from typing import Any, Callable, Dict, Generic, Mapping, Optional, Tuple, TypeVar
+from typing import Any, Callable, Coroutine, Dict, Generic, Mapping, Optional, Tuple, TypeVar
 
 import httpx
 
@@ -74,9 +74,7 @@ class Exchange:
         content = None if operation.body is None else json.dumps(operation.body).encode()
         try:
             # httpx limits each step of a request by itself; a router that sends one byte a second passes them all.
-            status, headers, text = await asyncio.wait_for(
-                self._fetch(operation, content, traceparent), operation.timeout
-            )
+            status, headers, text = await _within(operation.timeout, self._fetch(operation, content, traceparent))
         except (httpx.ConnectError, httpx.ConnectTimeout, httpx.PoolTimeout) as error:
             return Answer(FAILED, error=_say(error))
         except (httpx.HTTPError, httpx.InvalidURL, OSError, ValueError) as error:
@@ -104,6 +102,20 @@ class Exchange:
 
     async def close(self) -> None:
         await self._http.aclose()
+
+
+async def _within(seconds: float, work: Coroutine[Any, Any, T]) -> T:
+    """As asyncio.wait_for, which before Python 3.12 forgets a cancellation that comes together with the result."""
+    task = asyncio.get_running_loop().create_task(work)
+    task.add_done_callback(lambda done: done.cancelled() or done.exception())  # nobody may be left to look at it
+    try:
+        await asyncio.wait([task], timeout=seconds)
+    finally:
+        is_late = task.cancel()  # nothing happens to one that has ended
+    if is_late:
+        await asyncio.wait([task])
+        raise asyncio.TimeoutError
+    return task.result()
 
 
 def understand(operation: Operation[T], status: int, retry_after: str, text: bytes) -> Answer[T]:

@@ -265,6 +265,41 @@ def test_an_allocation_waits_for_the_release_of_the_same_call_that_is_under_way(
     asyncio.run(run())
 
 
+def test_an_allocation_that_is_cancelled_while_it_waits_for_a_release_leaves_the_release_pending():
+    async def run():
+        async def answer(request):
+            await asyncio.sleep(3600)
+
+        client, router = make_client(answer)
+        client.background.run_by_hand()
+        client.background.add("CA1", None, None, client._clock.now() + 60)
+        releasing = asyncio.create_task(client.background.run_until(client._clock.now() + 60))
+        while not router.requests:
+            await asyncio.sleep(0)
+        allocating = asyncio.create_task(client.allocate("CA1"))
+        for _ in range(20):
+            await asyncio.sleep(0)
+        allocating.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await allocating
+        assert client.pending_releases == 1
+        releasing.cancel()
+
+    asyncio.run(run())
+
+
+def test_releases_that_are_carried_out_leave_nothing_behind():
+    async def run():
+        client, _ = make_client(well)
+        client.background.run_by_hand()
+        for number in range(1000):
+            client.background.add(f"CA{number}", None, None, client._clock.now() + 60)
+            assert await client.release(f"CA{number}")
+        assert client.pending_releases == 0 and len(client.background._heap) < 100
+
+    asyncio.run(run())
+
+
 def test_pending_releases_have_a_limit_and_the_oldest_is_given_up(monkeypatch):
     monkeypatch.setattr(background_module, "PENDING_RELEASES_MAX", 2)
     events = []

@@ -168,6 +168,9 @@ class Background:
 
     def _put_off(self, pending: PendingRelease, seconds: float) -> None:
         pending.due_at = self._clock.now() + seconds
+        if len(self._heap) > 2 * len(self._pending) + 64:  # mostly releases that others have carried out
+            self._heap = [entry for entry in self._heap if self._is_current(*entry)]
+            heapq.heapify(self._heap)
         heapq.heappush(self._heap, (pending.due_at, next(self._numbers), pending))
 
     def wake(self) -> None:

@@ -142,9 +142,9 @@ class Client:
         return allocation
 
     async def _allocate(self, call_sid: str, body: Dict[str, Any], url: str, traceparent: Optional[str]) -> Allocation:
-        was_pending = await self.background.cancel(call_sid)
         operation = self._operation("allocate", "POST", "/api/v1/allocate", results.read_allocation, body, True)
         try:
+            was_pending = await self.background.cancel(call_sid)
             answer, is_uncertain = await self._ask(operation, traceparent)
         except asyncio.CancelledError:
             # The request may have been carried out, and nobody will be there to release the call.

@@ -55,7 +55,10 @@ class Driver:
         self.process.stdin.flush()
 
     def read(self):
+        watch = threading.Timer(DEADLINE_S, self.process.kill)  # a driver that hangs ends the test, too
+        watch.start()
         line = self.process.stdout.readline()
+        watch.cancel()
         assert line, f"the driver ended with {self.process.wait()}:\n{self.log()[-4000:]}"
         return line.strip()
 
@@ -70,7 +73,11 @@ class Driver:
         """Ends as a program that is done; returns the exit code."""
         if self.process.poll() is None:
             self.process.stdin.close()
-        code = self.process.wait(DEADLINE_S)
+        try:
+            code = self.process.wait(DEADLINE_S)
+        except subprocess.TimeoutExpired:
+            self.process.kill()
+            code = self.process.wait()
         self.process.stdout.close()
         return code
 
@@ -305,6 +312,7 @@ def test_an_agent_waits_for_its_last_call(start_router, start_driver):
     assert driver.ask("agent agent-1 127.0.0.1:9") == "ok"
     assert caller.ask("allocate CA1") == "pod - agent-1"
     assert driver.ask("began agent-1 CA1") == "ok"
+    assert caller.ask("renew CA1") == "ok"  # the end of a call that was never renewed is not kept: heartbeats would adopt it
     driver.tell("stop agent-1")
     wait_until(lambda: router.get("/api/v1/pod/agent-1").json()["is_draining"], "it drains")
     assert caller.ask("allocate CA2") == "fallback no_pods -"

@@ -347,7 +347,8 @@ def test_pods_of_a_killed_process_are_free_again(start_router, start_driver, tel
     while (line := again.read()) == "progress":
         pass
     assert line == f"done {CALLS} pods {CALLS} others 0 pending 0"
-    assert calls_of(router) == []
+    # A call may end while a heartbeat lists it: adopted again, it is released again.
+    wait_until(lambda: calls_of(router) == [], "all calls are released")
     assert {pod["state"] for pod in router.get("/api/v1/pods?limit=1000").json()["pods"]} == {"available"}
     tell(f"libsmartrouter: {CALLS} calls by {LOAD_THREADS} threads; killed with {left} calls, which ended after "
          f"{ended_s:.1f} s (HEARTBEAT_TTL {ttl_s} s)")

@@ -388,6 +388,26 @@ static void agent_take_list(struct smartrouter_agent *agent, const struct smartr
     }
 }
 
+/*
+ * A call that ended while the heartbeat was on its way: its release came first, and the router has adopted it
+ * again. It is released once more, unless it comes back.
+ */
+static void agent_return_adopted(struct smartrouter_agent *agent, const struct smartrouter_answer *answer)
+{
+    for (size_t i = 0; i < smartrouter_answer_count(answer, "adopted"); i++) {
+        const char *call_sid = smartrouter_answer_item(answer, "adopted", i);
+        bool is_ours;
+
+        if (!sr_is_call_sid(call_sid))
+            continue;
+        pthread_mutex_lock(&agent->client->lock);
+        is_ours = *agent_find(agent, call_sid) != NULL;
+        pthread_mutex_unlock(&agent->client->lock);
+        if (!is_ours)
+            sr_release_later(agent->client, call_sid, agent->pod_name, "stream_closed");
+    }
+}
+
 static enum smartrouter_result agent_beat(struct smartrouter_agent *agent, const struct beat *beat)
 {
     struct smartrouter_answer *answer = NULL;
@@ -397,6 +417,7 @@ static enum smartrouter_result agent_beat(struct smartrouter_agent *agent, const
     if (result == SMARTROUTER_OK) {
         agent_take_list(agent, answer, "ended");
         agent_take_list(agent, answer, "conflicts");
+        agent_return_adopted(agent, answer);
     }
     smartrouter_answer_free(answer);
     return result;

@@ -251,6 +251,20 @@ static void agent__a_call_that_came_back_cancels_its_pending_release(void **stat
     assert_int_equal(world.play.releases, 0);
 }
 
+static void agent__returns_a_call_that_was_adopted_after_its_end(void **state)
+{
+    (void)state;
+    smartrouter_agent_call_began(world.agent, "CA1");
+    world.play.heartbeat = "{\"renewed\":[],\"adopted\":[\"CA1\",\"CA2\"],\"ended\":[],\"conflicts\":[]}";
+    advance(0);
+    world.play.heartbeat = QUIET;
+    assert_int_equal(smartrouter_pending_releases(world.client), 1);
+    advance(1000);
+    assert_int_equal(world.play.releases, 1);
+    assert_non_null(strstr(world.play.release_body, "\"CA2\""));
+    assert_int_equal(smartrouter_agent_calls(world.agent), 1);
+}
+
 static void agent__has_a_thousand_calls_at_most(void **state)
 {
     char call_sid[32];
@@ -332,6 +346,7 @@ int main(void)
         AGENT_TEST(agent__keeps_a_call_that_broke_for_a_minute),
         AGENT_TEST(agent__a_call_that_came_back_is_not_released_for_its_first_stream),
         AGENT_TEST(agent__a_call_that_came_back_cancels_its_pending_release),
+        AGENT_TEST(agent__returns_a_call_that_was_adopted_after_its_end),
         AGENT_TEST(agent__has_a_thousand_calls_at_most),
         AGENT_TEST(agent__drains_leaves_and_says_nothing_afterwards),
         AGENT_TEST(agent__in_a_hurry_leaves_its_calls_and_is_not_removed),

@@ -232,6 +232,7 @@ def test_a_call_is_released_however_its_block_ends(end):
         await client.aclose()
         path, body, _ = router.requests[-1]
         assert (path, body["call_sid"], body["pod_name"]) == ("/api/v1/release", "CA1", "agent-1")
+        assert router.paths() == ["/api/v1/allocate", "/api/v1/release"]  # the second cancellation did not break it off
         assert client.pending_releases == 0
 
     asyncio.run(run())
@@ -402,6 +403,26 @@ def test_all_tries_of_an_operation_have_one_trace_which_a_program_may_give():
     traced, plain = asyncio.run(run())
     assert traced == [given, given] + ["00-11111111111111111111111111111111-2222222222222222-00"] * 2
     assert plain[0] == plain[1] and re.fullmatch(r"00-[0-9a-f]{32}-[0-9a-f]{16}-01", plain[0])
+
+
+@pytest.mark.parametrize(
+    "trace",
+    [
+        "00-" + "0" * 32 + "-b7ad6b7169203331-01",
+        "00-0af7651916cd43dd8448eb211c80319c-" + "0" * 16 + "-01",
+        "ff-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01",
+        "00-0AF7651916CD43DD8448EB211C80319C-b7ad6b7169203331-01",
+        "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01\r\nX-Evil: 1",
+    ],
+)
+def test_a_trace_that_is_not_valid_is_replaced(trace):
+    async def run():
+        client, router = make_client(well)
+        await client.allocate("CA1", traceparent=trace)
+        sent = router.requests[0][2]["traceparent"]
+        assert sent != trace and re.fullmatch(r"00-[0-9a-f]{32}-[0-9a-f]{16}-01", sent)
+
+    asyncio.run(run())
 
 
 def test_hooks_see_everything_and_their_exceptions_go_no_further():

@@ -67,7 +67,7 @@ lint: ## formatting, static analysis of C, shell and Python, our own checks of s
 	@scripts/lint build
 
 format: ## format every C file in place
-	@find src test tools -name '*.[ch]' -exec clang-format -i {} +
+	@find src test tools clients -name '*.[ch]' -exec clang-format -i {} +
 
 docs: all ## write docs/CONFIG.md from the table of settings, docs/METRICS.md from the registry, docs/API.md from the routing table, and the chart's values
 	@scripts/deps build test
@@ -131,9 +131,11 @@ fuzz: ## every fuzz target for FUZZ_SECONDS (60) under libFuzzer, ASan and UBSan
 	@scripts/fuzz build-fuzz
 
 install: all ## install below PREFIX (/usr/local), inside DESTDIR if that is set
+	@ninja -C build libsmartrouter
 	@scripts/install build '$(DESTDIR)' '$(PREFIX)'
+	@scripts/install-client build '$(DESTDIR)' '$(PREFIX)'
 
-deb: ## build the Debian package into dist/
+deb: ## build the Debian packages into dist/
 	@scripts/deps build install
 	@scripts/deb dist
 

@@ -1,4 +1,4 @@
-"""examples/: each agent serves ten calls of the real router, survives its crash, and drains on SIGTERM."""
+"""The example agents, plain and with the client: each serves ten calls of the real router, survives its crash, and drains on SIGTERM."""
 
 import collections
 import http.server
@@ -17,7 +17,13 @@ from conftest import DEADLINE_S, ROOT, wait_until
 
 TIERS = '{"basic":{"type":"shared","target":1,"max_concurrent":10}}'
 CALLS = [f"CA{number}" for number in range(10)]
-NEEDS = {"agent.py": ["websockets"], "fastapi_agent.py": ["fastapi", "uvicorn", "websockets"]}
+NEEDS = {
+    "examples/agent.py": ["websockets"],
+    "examples/fastapi_agent.py": ["fastapi", "uvicorn", "websockets"],
+    "clients/python/examples/websockets_agent.py": ["websockets"],
+    "clients/python/examples/fastapi_agent.py": ["fastapi", "uvicorn", "websockets"],
+    "clients/python/examples/pipeline_agent.py": ["websockets"],
+}
 
 
 class Example:
@@ -28,8 +34,11 @@ class Example:
         self.log = folder / "agent.log"
         env = {"PATH": os.environ["PATH"], "ROUTER_URL": url, "POD_NAME": "agent-1", "PORT": str(self.port)}
         env |= {"KEEP_SECONDS": str(keep_s), "API_KEY": "key", "PYTHONNOUSERSITE": "1"}
+        # The same for those that use the client.
+        env |= {"SMART_ROUTER_BASE_URL": url, "SMART_ROUTER_API_KEY": "key", "POD_IP": "127.0.0.1"}
+        env |= {"PYTHONPATH": str(ROOT / "clients/python/src"), "SMART_ROUTER_CB_RECOVERY_TIMEOUT": "1"}
         with open(self.log, "wb") as log:
-            self.process = subprocess.Popen(["/usr/bin/python3", ROOT / "examples" / name], env=env, stdout=log, stderr=log)
+            self.process = subprocess.Popen(["/usr/bin/python3", ROOT / name], env=env, stdout=log, stderr=log)
         wait_until(lambda: self.has_said(says), f"the agent says: {says}")
 
     def has_said(self, says):
@@ -44,7 +53,7 @@ class Example:
 def need(example):
     missing = [name for name in NEEDS[example] if not importlib.util.find_spec(name)]
     if missing:
-        basics.skip(f"examples/{example} needs Debian's " + ", ".join(f"python3-{name}" for name in missing))
+        basics.skip(f"{example} needs Debian's " + ", ".join(f"python3-{name}" for name in missing))
 
 
 @pytest.fixture(params=list(NEEDS))

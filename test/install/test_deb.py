@@ -49,6 +49,12 @@ def package(release):
 
 
 @pytest.fixture(scope="module")
+def libraries(release):
+    """The packages of the client library: (libsmartrouter1, libsmartrouter-dev)."""
+    return [next(release.glob(f"{name}_*.deb")) for name in ("libsmartrouter1", "libsmartrouter-dev")]
+
+
+@pytest.fixture(scope="module")
 def older(package, tmp_path_factory):
     """The same with a lower version: what an upgrade replaces."""
     tree = tmp_path_factory.mktemp("older") / "tree"
@@ -97,24 +103,25 @@ def unit_of(contents, name):
     return next(contents.glob(f"**/systemd/system/{name}"))
 
 
-def test_lintian_finds_no_error_and_warns_of_nothing(package):
+def test_lintian_finds_no_error_and_warns_of_nothing(package, libraries):
     found = subprocess.run(
-        ["lintian", "--allow-root", "--fail-on", "error,warning", package], stdout=subprocess.PIPE, stderr=subprocess.STDOUT,
+        ["lintian", "--allow-root", "--fail-on", "error,warning", package, *libraries], stdout=subprocess.PIPE, stderr=subprocess.STDOUT,
         text=True, check=False,
     )
     assert found.returncode == 0, found.stdout
 
 
-def test_the_sources_give_the_same_package_wherever_they_are(release, package, tmp_path):
+def test_the_sources_give_the_same_package_wherever_they_are(release, package, libraries, tmp_path):
     """The second build begins with the tarball: elsewhere, without git, with another umask and no cache of the compiler."""
     subprocess.run(["tar", "-xzf", next(release.glob("*.tar.gz")), "-C", tmp_path], check=True)
     source = next(tmp_path.glob("smart-router-*"))
     env = {name: value for name, value in os.environ.items() if name not in ("SOURCE_DATE_EPOCH", "BUILD_VERSION")}
     subprocess.run(["sh", "-c", "umask 077 && scripts/deb dist"], cwd=source, check=True, timeout=BUILD_S, stdout=subprocess.DEVNULL,
                    env={**env, "CCACHE_DISABLE": "1", "TZ": "Asia/Kolkata", "HOME": str(tmp_path)})
-    again = source / "dist" / package.name
-    sums = [hashlib.sha256(path.read_bytes()).hexdigest() for path in (package, again)]
-    assert sums[0] == sums[1], difference(package, again)
+    for built in (package, *libraries):
+        again = source / "dist" / built.name
+        sums = [hashlib.sha256(path.read_bytes()).hexdigest() for path in (built, again)]
+        assert sums[0] == sums[1], difference(built, again)
     # So do the sources themselves: what was unpacked packs to the same tarball.
     subprocess.run(["scripts/source-tarball", tmp_path / "tarball"], cwd=source, env=env, check=True, stdout=subprocess.DEVNULL)
     tarballs = [next(release.glob("*.tar.gz")), next((tmp_path / "tarball").iterdir())]
@@ -172,6 +179,27 @@ def spdx_judge():
             basics.skip(f"pip cannot install the judge of SBOMs: {installed.stdout[-500:]}")
         (python.parent / "complete").touch()
     return python
+
+
+def test_the_client_library_is_in_packages_of_its_own(libraries, contents, tmp_path):
+    names = []
+    for package in libraries:
+        subprocess.run(["dpkg-deb", "-x", package, tmp_path], check=True)
+        listed = subprocess.run(["dpkg-deb", "-c", package], check=True, stdout=subprocess.PIPE, text=True).stdout
+        names.append({line.split()[5] for line in listed.splitlines() if not line.endswith("/")})
+    runtime, dev = ({re.sub(r".*/", "", name) for name in each} for each in names)
+    assert {"libsmartrouter.so.1", "libsmartrouter.so.1.0.0"} <= runtime
+    assert {"smartrouter.h", "libsmartrouter.so", "libsmartrouter.a", "smartrouter.pc", "agent.c"} <= dev
+    assert not list(contents.rglob("*libsmartrouter*.so*")), "the router does not need it"
+    # A program builds with what both unpack.
+    library = next(tmp_path.rglob("libsmartrouter.a")).parent
+    program = tmp_path / "agent"
+    flags = subprocess.run(["pkg-config", "--cflags", "--libs", "smartrouter"], check=True, stdout=subprocess.PIPE, text=True,
+                           env={**os.environ, "PKG_CONFIG_PATH": str(library / "pkgconfig"), "PKG_CONFIG_SYSROOT_DIR": str(tmp_path)}).stdout
+    subprocess.run(["gcc", "-o", program, ROOT / "clients/c/examples/agent.c", *flags.split(), f"-L{library}", f"-I{tmp_path}/usr/include",
+                    "-pthread"], check=True)
+    refused = subprocess.run([program], env={"LD_LIBRARY_PATH": str(library)}, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, check=False)
+    assert (refused.returncode, refused.stdout) == (1, "agent: POD_NAME and POD_IP must be set\n")
 
 
 def test_the_version_is_the_trees(package, contents):

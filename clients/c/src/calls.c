@@ -1,0 +1,355 @@
+/*
+ * calls.c - allocations with their fallback, and calls that are kept from allocation to release.
+ */
+#include "client.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+enum { URL_MAX = 2048 };
+
+/* A member that this version of the struct has; NULL if the program was built with an older one. */
+#define MEMBER(request, name)                                                                                \
+    ((request)->size >= offsetof(struct smartrouter_call_request, name) + sizeof((request)->name)            \
+         ? (request)->name                                                                                   \
+         : NULL)
+
+static cJSON *allocation_body(const struct smartrouter_call_request *request)
+{
+    const char *const members[][2] = {
+        {"call_sid", MEMBER(request, call_sid)},      {"merchant_id", MEMBER(request, merchant_id)},
+        {"provider", MEMBER(request, provider)},      {"flow", MEMBER(request, flow)},
+        {"template", MEMBER(request, template_name)},
+    };
+    cJSON *body = cJSON_CreateObject();
+
+    for (size_t i = 0; body && i < sizeof(members) / sizeof(*members); i++) {
+        if (members[i][1] && *members[i][1] && !cJSON_AddStringToObject(body, members[i][0], members[i][1])) {
+            cJSON_Delete(body);
+            return NULL;
+        }
+    }
+    return body;
+}
+
+static const char *or_else(const char *text, const char *preset)
+{
+    return text && *text ? text : preset;
+}
+
+/* The URL of any agent, without a pod; "": VOICE_AGENT_BASE_URL is not set. */
+static void default_url(const struct smartrouter_client *client,
+                        const struct smartrouter_call_request *request, char url[URL_MAX])
+{
+    const char *base = sr_setting_text(client->settings, SR_AGENT_BASE_URL);
+    const char *provider = or_else(MEMBER(request, provider), "twilio");
+    const char *template = or_else(MEMBER(request, template_name),
+                                   strcmp(provider, "exotel") == 0 ? "template" : "order-confirmation");
+    const char *flow = or_else(MEMBER(request, flow), "v2");
+    size_t length = strlen(base);
+    int size;
+
+    while (length > 0 && base[length - 1] == '/')
+        length--;
+    *url = '\0';
+    if (length == 0)
+        return;
+    size = snprintf(url, URL_MAX, "%.*s/agent/voice/breeze-buddy/%s/callback/%s%s", (int)length, base,
+                    provider, template, strcmp(flow, "v2") == 0 ? "/v2" : "");
+    if (size < 0 || size >= URL_MAX)
+        *url = '\0';
+}
+
+static const char *reason_of(enum sr_class class)
+{
+    switch (class) {
+    case SR_DONE:
+        return "";
+    case SR_NO_PODS:
+        return "no_pods";
+    case SR_NOT_FOUND:
+    case SR_REFUSED:
+        return "refused";
+    case SR_BREAKER_OPEN:
+        return "breaker_open";
+    case SR_FAILED:
+    case SR_NO_MEMORY:
+        return "unavailable";
+    }
+    return "unavailable";
+}
+
+struct allocation {
+    struct smartrouter_answer *answer;
+    const char *reason; /* "": there is a pod */
+    enum smartrouter_result result;
+};
+
+static enum sr_class allocation_ask(struct smartrouter_client *client,
+                                    const struct smartrouter_call_request *request,
+                                    struct smartrouter_answer **ret_answer)
+{
+    cJSON *body = allocation_body(request);
+    const struct sr_request ask = {.operation = "allocate",
+                                   .method = "POST",
+                                   .path = "/api/v1/allocate",
+                                   .body = body,
+                                   .traceparent = MEMBER(request, traceparent),
+                                   .needs = "pod_name ws_url",
+                                   .may_lack_pods = true};
+    /* Otherwise the release of an earlier failure would end the call that is now wanted. */
+    const bool had_release = sr_release_forget(client, request->call_sid);
+    bool may_have_arrived = false;
+    enum sr_class class = SR_NO_MEMORY;
+
+    /* The router would refuse it, and there would be nothing to release. */
+    if (!sr_is_call_sid(request->call_sid))
+        class = SR_REFUSED;
+    else if (body)
+        class = sr_ask(client, &ask, ret_answer, &may_have_arrived);
+    cJSON_Delete(body);
+    /* "No pods" also says that no earlier try was carried out: the call would have kept its pod. */
+    if (class != SR_DONE && class != SR_NO_PODS && (may_have_arrived || had_release))
+        sr_release_later(client, request->call_sid, NULL, "allocate_unanswered");
+    return class;
+}
+
+static void allocation_decide(struct smartrouter_client *client,
+                              const struct smartrouter_call_request *request, struct allocation *allocation)
+{
+    char url[URL_MAX];
+
+    pthread_mutex_lock(&client->lock);
+    allocation->reason = sr_gate_reason(client->settings, MEMBER(request, merchant_id));
+    pthread_mutex_unlock(&client->lock);
+    if (allocation->reason) {
+        allocation->result = SMARTROUTER_BYPASS;
+    } else {
+        const enum sr_class class = allocation_ask(client, request, &allocation->answer);
+
+        allocation->reason = reason_of(class);
+        if (class == SR_DONE) {
+            allocation->result = SMARTROUTER_OK;
+            return;
+        }
+        allocation->result = SMARTROUTER_BUSY;
+    }
+    default_url(client, request, url);
+    if (allocation->result == SMARTROUTER_BUSY && *url &&
+        sr_setting_flag(client->settings, SR_ENABLE_FALLBACK))
+        allocation->result = SMARTROUTER_FALLBACK;
+    if (!allocation->answer)
+        allocation->answer = sr_answer_new();
+    if (allocation->answer) {
+        sr_answer_put_text(allocation->answer, "pod_name", "");
+        sr_answer_put_text(allocation->answer, "ws_url", allocation->result == SMARTROUTER_BUSY ? "" : url);
+    }
+}
+
+static enum smartrouter_result allocate(struct smartrouter_client *client,
+                                        const struct smartrouter_call_request *request,
+                                        struct allocation *allocation)
+{
+    *allocation = (struct allocation){.result = SMARTROUTER_INVALID, .reason = ""};
+    if (!request || !MEMBER(request, call_sid) || !*request->call_sid)
+        return SMARTROUTER_INVALID;
+    allocation_decide(client, request, allocation);
+    if (!allocation->answer)
+        return allocation->result = SMARTROUTER_NO_MEMORY;
+    sr_answer_put_text(allocation->answer, "reason", allocation->reason);
+    sr_metric(client, "allocations", smartrouter_result_name(allocation->result), allocation->reason, 1);
+    return allocation->result;
+}
+
+enum smartrouter_result smartrouter_allocate(struct smartrouter_client *client,
+                                             const struct smartrouter_call_request *request,
+                                             struct smartrouter_answer **ret_answer)
+{
+    struct allocation allocation;
+    const enum smartrouter_result result = allocate(client, request, &allocation);
+
+    if (ret_answer)
+        *ret_answer = allocation.answer;
+    else
+        smartrouter_answer_free(allocation.answer);
+    return result;
+}
+
+static void call_free(struct smartrouter_call *call)
+{
+    if (!call)
+        return;
+    free(call->call_sid);
+    free(call->pod_name);
+    free(call->ws_url);
+    free(call);
+}
+
+static struct smartrouter_call *call_new(struct smartrouter_client *client, const char *call_sid,
+                                         const struct allocation *allocation)
+{
+    struct smartrouter_call *call = calloc(1, sizeof(*call));
+
+    if (!call)
+        return NULL;
+    call->client = client;
+    call->call_sid = strdup(call_sid);
+    call->pod_name = strdup(or_else(smartrouter_answer_text(allocation->answer, "pod_name"), ""));
+    call->ws_url = strdup(or_else(smartrouter_answer_text(allocation->answer, "ws_url"), ""));
+    call->reason = allocation->reason;
+    if (call->call_sid && call->pod_name && call->ws_url)
+        return call;
+    call_free(call);
+    return NULL;
+}
+
+static void call_keep(struct smartrouter_call *call)
+{
+    struct smartrouter_client *client = call->client;
+
+    call->renew_ms = sr_now_ms(client) + sr_setting_ms(client->settings, SR_HEARTBEAT_S);
+    call->is_kept = true;
+    pthread_mutex_lock(&client->lock);
+    call->next = client->calls;
+    client->calls = call;
+    pthread_cond_broadcast(&client->changed);
+    pthread_mutex_unlock(&client->lock);
+}
+
+enum smartrouter_result smartrouter_call_begin(struct smartrouter_client *client,
+                                               const struct smartrouter_call_request *request,
+                                               struct smartrouter_call **ret_call)
+{
+    struct allocation allocation;
+    enum smartrouter_result result = allocate(client, request, &allocation);
+    struct smartrouter_call *call = NULL;
+
+    if (allocation.answer) {
+        call = call_new(client, request->call_sid, &allocation);
+        if (call && result == SMARTROUTER_OK)
+            call_keep(call);
+        if (!call && result == SMARTROUTER_OK)
+            sr_release_later(client, request->call_sid, NULL, "no_memory");
+        if (!call)
+            result = SMARTROUTER_NO_MEMORY;
+        smartrouter_answer_free(allocation.answer);
+    }
+    *ret_call = call;
+    return result;
+}
+
+const char *smartrouter_call_ws_url(const struct smartrouter_call *call)
+{
+    return call->ws_url;
+}
+
+const char *smartrouter_call_pod_name(const struct smartrouter_call *call)
+{
+    return call->pod_name;
+}
+
+const char *smartrouter_call_reason(const struct smartrouter_call *call)
+{
+    return call->reason;
+}
+
+bool smartrouter_call_is_over(struct smartrouter_call *call)
+{
+    bool is_over;
+
+    pthread_mutex_lock(&call->client->lock);
+    is_over = call->is_over;
+    pthread_mutex_unlock(&call->client->lock);
+    return is_over;
+}
+
+enum smartrouter_result smartrouter_call_end(struct smartrouter_call *call, const char *reason)
+{
+    enum smartrouter_result result = SMARTROUTER_NOTHING;
+    struct smartrouter_call **at;
+    bool is_kept;
+
+    if (!call)
+        return result;
+    pthread_mutex_lock(&call->client->lock);
+    for (at = &call->client->calls; *at && *at != call;)
+        at = &(*at)->next;
+    if (*at)
+        *at = call->next;
+    is_kept = call->is_kept;
+    pthread_mutex_unlock(&call->client->lock);
+    if (is_kept)
+        result = smartrouter_release(call->client, call->call_sid, call->pod_name,
+                                     reason ? reason : "call_ended", NULL);
+    call_free(call);
+    return result;
+}
+
+int64_t sr_calls_due_ms(const struct smartrouter_client *client)
+{
+    int64_t due_ms = INT64_MAX;
+
+    for (const struct smartrouter_call *call = client->calls; call; call = call->next)
+        if (call->is_kept && call->renew_ms < due_ms)
+            due_ms = call->renew_ms;
+    return due_ms;
+}
+
+/* The router has ended this call, or given its pod to another one. */
+static void calls_end(struct smartrouter_client *client, const char *call_sid)
+{
+    for (struct smartrouter_call *call = client->calls; call && call_sid; call = call->next) {
+        if (strcmp(call->call_sid, call_sid) == 0) {
+            call->is_kept = false;
+            call->is_over = true;
+        }
+    }
+}
+
+static void calls_take_answer(struct smartrouter_client *client, const struct smartrouter_answer *answer,
+                              char *const *call_sids, size_t count)
+{
+    static const char *const LISTS[] = {"ended", "conflicts"};
+
+    for (size_t list = 0; list < sizeof(LISTS) / sizeof(*LISTS); list++)
+        for (size_t i = 0; i < smartrouter_answer_count(answer, LISTS[list]); i++)
+            calls_end(client, smartrouter_answer_item(answer, LISTS[list], i));
+    /* The answer to a single call has no lists. */
+    if (smartrouter_answer_status(answer) == 409 && count == 1)
+        calls_end(client, call_sids[0]);
+}
+
+/* Copies the calls that are due, and says when they are due again. */
+static size_t calls_collect(struct smartrouter_client *client, int64_t now_ms, char **call_sids)
+{
+    const int64_t interval_ms = sr_setting_ms(client->settings, SR_HEARTBEAT_S);
+    size_t count = 0;
+
+    for (struct smartrouter_call *call = client->calls; call && count < SR_CALLS_MAX; call = call->next) {
+        if (!call->is_kept || call->renew_ms > now_ms)
+            continue;
+        call->renew_ms += interval_ms * ((now_ms - call->renew_ms) / interval_ms + 1);
+        call_sids[count] = strdup(call->call_sid);
+        if (call_sids[count])
+            count++;
+    }
+    return count;
+}
+
+void sr_calls_work(struct smartrouter_client *client, int64_t now_ms)
+{
+    char *call_sids[SR_CALLS_MAX];
+    const size_t count = calls_collect(client, now_ms, call_sids);
+    struct smartrouter_answer *answer = NULL;
+
+    if (count == 0)
+        return;
+    pthread_mutex_unlock(&client->lock);
+    smartrouter_renew(client, (const char *const *)call_sids, count, &answer);
+    pthread_mutex_lock(&client->lock);
+    calls_take_answer(client, answer, call_sids, count);
+    smartrouter_answer_free(answer);
+    for (size_t i = 0; i < count; i++)
+        free(call_sids[i]);
+}

@@ -1,0 +1,258 @@
+"""The agent: a pod that registers, sends heartbeats with its calls, and leaves without dropping one.
+
+docs/AGENTS.md has the requests behind it. An agent belongs to the event loop of its client.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import signal
+import uuid
+from typing import Awaitable, Callable, Dict, Optional, Sequence, Union
+
+from .client import Client
+from .results import HeartbeatResult, RouterError
+from .settings import SettingsError
+
+HUNG_UP = (1000, 1001, 1005)  # close codes: somebody meant to end the call
+RETRY_S = 1.0
+DRAIN_TTL_S = 300
+DRAINED_WAIT_S = 20
+EXTRA_BEAT_S = 1.0  # after a break: the router has noticed it by then, and its grace (5 s) is not over
+
+OnEnded = Callable[[], Union[None, Awaitable[object]]]
+
+
+class AgentCall:
+    """A call of this agent, from its stream's opening: `async with agent.call(…) as call`."""
+
+    def __init__(self, call_sid: str, on_ended: Optional[OnEnded]) -> None:
+        self.call_sid = call_sid
+        self.on_ended = on_ended
+        self.has_ended = False  #: the router has ended it, or another pod has it
+        #: Set it to the stream's close code. A code that means a break keeps the call for a while: it may come back.
+        self.close_code: Optional[int] = None
+
+
+class Agent:
+    """One pod."""
+
+    def __init__(
+        self,
+        client: Client,
+        *,
+        port: int = 8000,
+        pod_name: Optional[str] = None,
+        address: Optional[str] = None,
+        tier: Optional[str] = None,
+        registers: bool = True,
+        keep_seconds: float = 60.0,
+    ) -> None:
+        """`registers=False` on Kubernetes: the router finds the pods itself."""
+        settings = client.settings
+        self.client = client
+        self.pod_name = pod_name or settings.pod_name
+        self.address = address or (_join(settings.pod_ip, port) if settings.pod_ip else "")
+        self.tier = tier
+        self.incarnation = str(uuid.uuid4())  # of this process: registering again with it keeps the calls
+        self._registers = registers
+        self._keep_seconds = keep_seconds
+        self._interval = settings.heartbeat_interval
+        self._calls: Dict[str, AgentCall] = {}
+        self._beating: Optional[asyncio.Task[None]] = None
+        self._is_known: Optional[asyncio.Event] = None
+        self._stop: Optional[asyncio.Event] = None
+        if not self.pod_name:
+            raise SettingsError("POD_NAME is not set, and an agent needs a name")
+        if registers and not self.address:
+            raise SettingsError("POD_IP is not set, and the router needs an address of this agent")
+
+    @property
+    def calls(self) -> Sequence[str]:
+        """What the next heartbeat lists."""
+        return list(self._calls)
+
+    # Life.
+
+    async def start(self) -> None:
+        """Begins to register and to send heartbeats. Returns at once: a router that is away keeps no agent from working.
+
+        Listen first: a registered pod can get a call at once.
+        """
+        self._beating = asyncio.get_running_loop().create_task(self._stay_known())
+
+    async def wait_known(self) -> None:
+        """Returns when the router has taken a heartbeat."""
+        await self._known().wait()
+
+    def _known(self) -> asyncio.Event:
+        # Made here, because an Event belongs to the running loop in Python 3.9.
+        self._is_known = self._is_known or asyncio.Event()
+        return self._is_known
+
+    async def run(self) -> bool:
+        """From `start` to the end of `shutdown`, which SIGTERM or SIGINT begins. True: all calls ended by themselves."""
+        self.stop_on_signals()
+        await self.start()
+        await self.wait_stop()
+        return await self.shutdown()
+
+    def stop_on_signals(self) -> None:
+        """SIGTERM and SIGINT end `wait_stop`. Call it after servers that have handlers of their own."""
+        loop = asyncio.get_running_loop()
+        self._stop = self._stop or asyncio.Event()
+        for number in (signal.SIGTERM, signal.SIGINT):
+            loop.add_signal_handler(number, self._stop.set)
+
+    async def wait_stop(self) -> None:
+        self._stop = self._stop or asyncio.Event()
+        await self._stop.wait()
+
+    async def shutdown(self) -> bool:
+        """No new calls; waits for those that are there, at most VOICE_AGENT_SHUTDOWN_TIMEOUT; leaves.
+
+        Returns whether all calls ended by themselves.
+        """
+        try:
+            await asyncio.wait_for(self._drain(), self.client.settings.shutdown_timeout)
+            is_drained = True
+        except asyncio.TimeoutError:
+            is_drained = not self._calls
+        if self._beating:
+            self._beating.cancel()
+            await asyncio.wait([self._beating])
+        if not is_drained:
+            # Removing the pod would end these calls; a stream that breaks may still find another pod.
+            self._log(logging.WARNING, "calls are left at the end of VOICE_AGENT_SHUTDOWN_TIMEOUT", calls=len(self._calls))
+        elif self._registers:
+            try:
+                await self.client.remove(self.pod_name)
+            except RouterError as error:
+                self._log(logging.WARNING, "not removed; the router does it without heartbeats", error=str(error))
+        return is_drained
+
+    # Calls.
+
+    def call(self, call_sid: str, on_ended: Optional[OnEnded] = None) -> _AgentCallContext:
+        """`async with agent.call(sid, stream.close) as call:` lists the call in heartbeats, and releases it at the end.
+
+        `on_ended` is called, or awaited, when the router says that the call is over.
+        """
+        if not call_sid:
+            raise ValueError("call_sid is empty")
+        return _AgentCallContext(self, AgentCall(call_sid, on_ended))
+
+    async def completed(self, call_sid: str) -> bool:
+        """The agent is done with a call before its stream closes."""
+        return await self._release(call_sid, "completed")
+
+    async def unanswered(self, call_sid: str) -> bool:
+        """An outbound call was not answered: its stream will never open."""
+        return await self._release(call_sid, "unanswered")
+
+    async def status(self, call_sid: str, status: str) -> bool:
+        """A provider's status callback: releases the call if the status is its end. True: it is."""
+        return await self.client.handle_status(call_sid, status)
+
+    async def beat(self) -> HeartbeatResult:
+        """One heartbeat, now."""
+        result = await self.client.heartbeat(self.pod_name, self.calls)
+        for call_sid in result.ended + result.conflicts:
+            call = self._calls.pop(call_sid, None)
+            if call:
+                call.has_ended = True
+                self.client.spawn_callback(call.on_ended, call_sid)
+        return result
+
+    def _begin(self, call: AgentCall) -> None:
+        self._calls[call.call_sid] = call  # one that came back takes the place of the one that broke
+
+    async def _finish(self, call: AgentCall) -> None:
+        if call.close_code is None or call.close_code in HUNG_UP or call.has_ended:
+            await self._end(call)
+        else:
+            self.client.spawn(self._keep_broken(call))
+
+    async def _keep_broken(self, call: AgentCall) -> None:
+        await asyncio.sleep(min(EXTRA_BEAT_S, self._keep_seconds))
+        try:
+            await self.beat()
+        except RouterError as error:
+            self._log(logging.INFO, "no heartbeat for a broken call", call_sid=call.call_sid, error=str(error))
+        await asyncio.sleep(max(0.0, self._keep_seconds - EXTRA_BEAT_S))
+        await self._end(call)
+
+    async def _end(self, call: AgentCall) -> None:
+        if self._calls.get(call.call_sid) is call:
+            await self._release(call.call_sid, "stream_closed")
+
+    async def _release(self, call_sid: str, reason: str) -> bool:
+        self._calls.pop(call_sid, None)
+        return await self.client.release(call_sid, self.pod_name, reason)
+
+    # Heartbeats.
+
+    async def _stay_known(self) -> None:
+        is_registered = not self._registers
+        while True:
+            try:
+                if not is_registered:
+                    await self._register()
+                    is_registered = True
+                await self.beat()
+                self._known().set()
+                wait = self._interval
+            except RouterError as error:
+                wait = RETRY_S
+                if is_registered and self._registers and error.status == 404:
+                    is_registered, wait = False, 0.0  # the router has forgotten this pod, not this pod its calls
+                message = "no heartbeat, calls go on" if is_registered else "not registered"
+                self._log(logging.WARNING, f"{message}; again soon", pod_name=self.pod_name, error=str(error))
+            await asyncio.sleep(wait)
+
+    async def _register(self) -> None:
+        registration = await self.client.register(self.pod_name, self.address, self.incarnation, self.tier)
+        self._interval = min(registration.heartbeat_interval_seconds, self.client.settings.heartbeat_interval)
+        self._log(logging.INFO, "registered", pod_name=self.pod_name, tier=registration.tier)
+
+    # Shutdown.
+
+    async def _drain(self) -> None:
+        """Returns when the last call has ended. A router that stays away is waited for as long as a broken call."""
+        away = 0.0
+        while away < self._keep_seconds:
+            try:
+                await self.client.drain(self.pod_name, DRAIN_TTL_S)
+                drained = await self.client.drained(self.pod_name, DRAINED_WAIT_S)
+                away = 0.0
+                if drained.is_drained and self._calls:
+                    await self.beat()  # the router has ended them: now we know it, too
+                if drained.is_drained and not self._calls:
+                    return
+            except RouterError as error:
+                if error.status == 404 and not self._calls:
+                    return  # the router does not know this pod (any more)
+                away = 0.0 if self._calls else away + RETRY_S
+                self._log(logging.WARNING, "not drained; again soon", pod_name=self.pod_name, error=str(error))
+            await asyncio.sleep(RETRY_S)
+
+    def _log(self, level: int, message: str, **fields: object) -> None:
+        self.client._log(level, message, **fields)
+
+
+class _AgentCallContext:
+    def __init__(self, agent: Agent, call: AgentCall) -> None:
+        self._agent = agent
+        self._call = call
+
+    async def __aenter__(self) -> AgentCall:
+        self._agent._begin(self._call)
+        return self._call
+
+    async def __aexit__(self, *_: object) -> None:
+        await asyncio.shield(self._agent.client.spawn(self._agent._finish(self._call)))
+
+
+def _join(ip: str, port: int) -> str:
+    return f"[{ip}]:{port}" if ":" in ip else f"{ip}:{port}"

@@ -1,0 +1,506 @@
+"""The client: allocates pods for calls, keeps them, releases them, and never leaves a caller without an answer.
+
+A client belongs to one event loop. Clients of one process share the breaker of their router.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import logging
+import random
+import time
+from typing import Any, Awaitable, Callable, Coroutine, Dict, Optional, Sequence, Set, Tuple, TypeVar, Union
+from urllib.parse import quote
+
+import httpx
+
+from . import results
+from .background import Background, Clock, MonotonicClock, PendingRelease
+from .breaker import Breaker
+from .exchange import DONE, FAILED, NO_PODS, REFUSED, Answer, Exchange, Operation
+from .hooks import TRACEPARENT, Hooks, ReleaseEvent, RequestEvent, new_traceparent
+from .providers import default_url, is_terminal
+from .results import Allocation
+from .rollout import YES
+from .settings import Settings
+
+T = TypeVar("T")
+BACKOFF_S = 0.1
+RENEW_MAX = 1000  # the router takes no more in one request
+UNANSWERED = "allocate_unanswered"
+
+
+class Call:
+    """A call that the client keeps: `async with client.call(…) as call`."""
+
+    def __init__(self, call_sid: str, allocation: Allocation) -> None:
+        self.call_sid = call_sid
+        self.allocation = allocation
+        self.has_ended = False  #: the router has ended it, or given it to another pod
+        self.on_ended: Optional[Callable[[], Union[None, Awaitable[object]]]] = None
+
+    @property
+    def has_pod(self) -> bool:
+        return self.allocation.has_pod
+
+    @property
+    def outcome(self) -> str:
+        return self.allocation.outcome
+
+    @property
+    def pod_name(self) -> str:
+        return self.allocation.pod_name
+
+    @property
+    def ws_url(self) -> str:
+        return self.allocation.ws_url
+
+
+class Client:
+    """Talks to one router."""
+
+    def __init__(
+        self,
+        settings: Optional[Settings] = None,
+        *,
+        hooks: Optional[Hooks] = None,
+        breaker: Optional[Breaker] = None,
+        clock: Optional[Clock] = None,
+        jitter: Callable[[], float] = random.random,
+        transport: Optional[httpx.AsyncBaseTransport] = None,
+    ) -> None:
+        self.settings = settings or Settings.from_env()
+        self.rollout = self.settings.rollout  #: may be replaced while the program runs
+        self.hooks = hooks or Hooks()
+        self.breaker = breaker or Breaker.shared(self.settings)
+        self.breaker.listeners.append(self._tell_breaker)
+        self._clock: Clock = clock or MonotonicClock()
+        self._jitter = jitter
+        self._exchange = Exchange(self.settings, transport)
+        self.background = Background(
+            self._clock, self._release_pending, self._renew_kept, self._give_up, lambda: self.breaker.open_for, jitter
+        )
+        self._kept: Dict[str, Call] = {}
+        self._tasks: Set[asyncio.Task[Any]] = set()
+
+    async def __aenter__(self) -> Client:
+        return self
+
+    async def __aexit__(self, *_: object) -> None:
+        await self.aclose()
+
+    async def aclose(self) -> None:
+        """Ends the background. Releases that are pending are tried once more, while the router answers."""
+        if self._tasks:
+            _, late = await asyncio.wait(self._tasks, timeout=2 * self.settings.timeout)
+            for task in late:
+                task.cancel()
+        await self.background.close(self.settings.timeout)
+        if self.pending_releases:
+            self._log(
+                logging.WARNING,
+                "closed with releases that the router has not answered; these calls end with their leases",
+                pending=self.pending_releases,
+            )
+        with contextlib.suppress(ValueError):
+            self.breaker.listeners.remove(self._tell_breaker)
+        await self._exchange.close()
+
+    @property
+    def pending_releases(self) -> int:
+        """How many releases are left to the background."""
+        return len(self.background)
+
+    # Calls.
+
+    async def allocate(
+        self,
+        call_sid: str,
+        merchant_id: Optional[str] = None,
+        provider: Optional[str] = None,
+        flow: Optional[str] = None,
+        template: Optional[str] = None,
+        traceparent: Optional[str] = None,
+    ) -> Allocation:
+        """Where this call goes. Raises nothing, whatever the router does; the outcome says what it is.
+
+        Asking again for the same call gives the same pod. Release a call that has a pod when it is over.
+        """
+        if not call_sid:
+            raise ValueError("call_sid is empty")
+        started = time.monotonic()
+        url = default_url(self.settings.voice_agent_base_url, provider, flow, template)
+        decision = self.rollout.decide(merchant_id or "")
+        if decision == YES:
+            asked = {"merchant_id": merchant_id, "provider": provider, "flow": flow, "template": template}
+            body = {"call_sid": call_sid, **{name: value for name, value in asked.items() if value}}
+            allocation = await self._allocate(call_sid, body, url, traceparent)
+        else:
+            allocation = Allocation(results.BYPASS, decision, ws_url=url)
+        self._hook(self.hooks.allocation, call_sid, allocation, time.monotonic() - started)
+        return allocation
+
+    async def _allocate(self, call_sid: str, body: Dict[str, Any], url: str, traceparent: Optional[str]) -> Allocation:
+        operation = self._operation("allocate", "POST", "/api/v1/allocate", results.read_allocation, body, True)
+        try:
+            was_pending = await self.background.cancel(call_sid)
+            answer, is_uncertain = await self._ask(operation, traceparent)
+        except asyncio.CancelledError:
+            # The request may have been carried out, and nobody will be there to release the call.
+            self._release_later(call_sid, None, UNANSWERED)
+            raise
+        if answer and answer.kind == DONE and answer.value:
+            return answer.value
+        if is_uncertain or (was_pending and not (answer and answer.kind == NO_PODS)):
+            self._release_later(call_sid, None, UNANSWERED)
+        reason = _reason(answer)
+        has_fallback = self.settings.enable_fallback and bool(url)
+        outcome = results.FALLBACK if has_fallback else results.BUSY
+        level = logging.INFO if reason == results.NO_PODS else logging.WARNING
+        error = answer.error if answer else "the breaker is open"
+        self._log(level, f"no pod for a call, it gets {outcome}", call_sid=call_sid, reason=reason, error=error)
+        return Allocation(outcome, reason, ws_url=url if has_fallback else "")
+
+    async def release(
+        self,
+        call_sid: str,
+        pod_name: Optional[str] = None,
+        reason: Optional[str] = None,
+        traceparent: Optional[str] = None,
+    ) -> bool:
+        """The call is over. True: the router knows. False: it did not answer; the background repeats it.
+
+        Call it as often and from as many places as you like. An agent names its own pod.
+        """
+        if not call_sid:
+            raise ValueError("call_sid is empty")
+        try:
+            answer, _ = await self._ask(self._release_operation(call_sid, pod_name, reason), traceparent)
+        except asyncio.CancelledError:
+            self._release_later(call_sid, pod_name, reason)
+            raise
+        if answer and _ends_release(answer):
+            self.background.forget(call_sid)
+            self._tell_release(call_sid, reason, answer, 1)
+            return True
+        self._release_later(call_sid, pod_name, reason)
+        return False
+
+    async def handle_status(self, call_sid: str, status: str, pod_name: Optional[str] = None) -> bool:
+        """A provider's status callback: releases the call if the status is its end. True: it is."""
+        if not is_terminal(status):
+            return False
+        await self.release(call_sid, pod_name, "status_callback")
+        return True
+
+    def call(
+        self,
+        call_sid: str,
+        merchant_id: Optional[str] = None,
+        provider: Optional[str] = None,
+        flow: Optional[str] = None,
+        template: Optional[str] = None,
+        traceparent: Optional[str] = None,
+    ) -> _CallContext:
+        """`async with client.call(…) as call:` allocates, renews while the block runs, and releases whatever happens."""
+        return _CallContext(
+            self, call_sid, lambda: self.allocate(call_sid, merchant_id, provider, flow, template, traceparent)
+        )
+
+    async def renew(self, call_sids: Sequence[str]) -> results.Renewal:
+        """These calls are alive. At most 1,000. RouterRefused: there was one call, and it is unknown or has ended."""
+        body = {"call_sids": list(call_sids)}
+        return await self._need(self._operation("renew", "POST", "/api/v1/renew", results.read_renewal, body))
+
+    # Pods.
+
+    async def register(
+        self, pod_name: str, address: str, incarnation: str, tier: Optional[str] = None
+    ) -> results.Registration:
+        """This pod takes calls at this address, `host:port`."""
+        body = {"pod_name": pod_name, "address": address, "incarnation": incarnation}
+        if tier:
+            body["tier"] = tier
+        return await self._need(
+            self._operation("register", "POST", "/api/v1/pods", results.read_registration, body, True)
+        )
+
+    async def remove(self, pod_name: str) -> None:
+        """This pod takes no calls any more, and its calls end."""
+        operation = self._operation("remove", "DELETE", _pod_path(pod_name), results.read_object, None, True)
+        try:
+            await self._need(operation)
+        except results.RouterRefused as error:
+            if error.status != 404:
+                raise
+
+    async def heartbeat(self, pod_name: str, call_sids: Sequence[str]) -> results.HeartbeatResult:
+        """This pod is alive and has these calls: all of them, at most 1,000."""
+        body = {"call_sids": list(call_sids)}
+        path = _pod_path(pod_name) + "/heartbeat"
+        return await self._need(self._operation("heartbeat", "POST", path, results.read_heartbeat, body))
+
+    async def drain(self, pod_name: str, ttl_seconds: Optional[int] = None) -> results.DrainResult:
+        """This pod gets no new calls."""
+        body: Dict[str, Any] = {"pod_name": pod_name}
+        if ttl_seconds is not None:
+            body["ttl_seconds"] = ttl_seconds
+        return await self._need(self._operation("drain", "POST", "/api/v1/drain", results.read_drain, body, True))
+
+    async def drained(self, pod_name: str, timeout_seconds: int = 0) -> results.DrainedResult:
+        """Waits until a draining pod has no call, at most this long (60 s)."""
+        path = f"{_pod_path(pod_name)}/drained?timeout_seconds={timeout_seconds}"
+        timeout = self.settings.timeout + timeout_seconds
+        operation = self._operation("drained", "GET", path, results.read_drained, None, True, timeout, (200, 202))
+        return await self._need(operation)
+
+    # The router.
+
+    async def status(self) -> Dict[str, Any]:
+        """Pools, tiers, calls: as the router says it."""
+        return await self._need(
+            self._operation("status", "GET", "/api/v1/status", results.read_object, None, True)
+        )
+
+    async def health(self) -> bool:
+        """Whether the router answers now. Neither asks nor tells the breaker."""
+        operation = Operation(
+            "health", "GET", "/health", results.read_object, timeout=self.settings.timeout, uses_breaker=False
+        )
+        answer, _ = await self._ask(operation, None)
+        return bool(answer and answer.kind == DONE)
+
+    # Tries.
+
+    def _operation(
+        self,
+        name: str,
+        method: str,
+        path: str,
+        read: Callable[..., T],
+        body: Optional[Dict[str, Any]] = None,
+        is_repeated: bool = False,
+        timeout: Optional[float] = None,
+        done: Tuple[int, ...] = (200,),
+    ) -> Operation[T]:
+        tries = self.settings.retry_attempts if is_repeated else 1
+        return Operation(name, method, path, read, body, tries, timeout or self.settings.timeout, done)
+
+    def _release_operation(
+        self, call_sid: str, pod_name: Optional[str], reason: Optional[str]
+    ) -> Operation[Dict[str, Any]]:
+        body = {"call_sid": call_sid}
+        if pod_name:
+            body["pod_name"] = pod_name
+        if reason:
+            body["reason"] = reason
+        return self._operation("release", "POST", "/api/v1/release", results.read_object, body)
+
+    async def _need(self, operation: Operation[T]) -> T:
+        """The value of the answer, or an exception that says why there is none."""
+        answer, _ = await self._ask(operation, None)
+        if answer and answer.kind == DONE and answer.value is not None:
+            return answer.value
+        if answer is None:
+            raise results.RouterUnavailable(results.BREAKER_OPEN, 0, f"{operation.name}: the breaker is open")
+        message = f"{operation.name}: {answer.error}"
+        if answer.kind == REFUSED:
+            outcome = "not_found" if answer.status == 404 else "refused"
+            raise results.RouterRefused(outcome, answer.status, message)
+        raise results.RouterUnavailable(results.UNAVAILABLE, answer.status, message)
+
+    async def _ask(self, operation: Operation[T], traceparent: Optional[str]) -> Tuple[Optional[Answer[T]], bool]:
+        """The last answer, and whether an unanswered try may have been carried out. No answer: no request has left."""
+        trace = self._trace(traceparent)
+        answer: Optional[Answer[T]] = None
+        is_uncertain = False
+        for number in range(1, operation.tries + 1):
+            permit = self.breaker.enter() if operation.uses_breaker else 0
+            if permit is None:
+                break
+            answer = await self._send(operation, permit, number, trace)
+            # "No pods" also says that no earlier try was carried out: the call would have had its pod.
+            is_uncertain = answer.kind != NO_PODS and (is_uncertain or answer.may_be_done)
+            wait = self._wait_after(answer, number)
+            if wait is None or number == operation.tries or (operation.uses_breaker and self.breaker.open_for > 0):
+                break
+            await self._clock.sleep(wait)
+        return answer, is_uncertain
+
+    async def _send(self, operation: Operation[T], permit: int, number: int, trace: str) -> Answer[T]:
+        started = time.monotonic()
+        has_answered: Optional[bool] = None
+        try:
+            answer = await self._exchange.send(operation, trace)
+            has_answered = answer.has_answered
+        finally:
+            if operation.uses_breaker:
+                self.breaker.leave(permit, has_answered)
+        seconds = time.monotonic() - started
+        path = operation.path.partition("?")[0]
+        error = "" if answer.kind == DONE else answer.error
+        event = RequestEvent(operation.name, operation.method, path, number, answer.status, error, seconds, trace)
+        self._hook(self.hooks.request, event)
+        return answer
+
+    def _wait_after(self, answer: Answer[T], number: int) -> Optional[float]:
+        """Seconds until the next try; None: there is none."""
+        if answer.kind == DONE:
+            return None
+        after = 0.0
+        if answer.status in (429, 503):
+            if answer.retry_after is None or answer.retry_after > self.settings.timeout:
+                return None
+            after = answer.retry_after
+        elif answer.kind != FAILED:
+            return None
+        return max(BACKOFF_S * 2.0 ** (number - 1), after) * (1 + self._jitter() / 2)
+
+    def _trace(self, traceparent: Optional[str]) -> str:
+        for trace in (traceparent, self._hook(self.hooks.traceparent)):
+            if trace and TRACEPARENT.fullmatch(trace):
+                return trace
+        return new_traceparent()
+
+    # The background.
+
+    def _release_later(self, call_sid: str, pod_name: Optional[str], reason: Optional[str]) -> None:
+        until = self._clock.now() + self.settings.lease_seconds
+        self.background.add(call_sid, pod_name, reason, until)
+        self._hook(self.hooks.release, ReleaseEvent(call_sid, reason or "", "pending", 0))
+
+    async def _release_pending(self, pending: PendingRelease) -> Optional[bool]:
+        operation = self._release_operation(pending.call_sid, pending.pod_name, pending.reason)
+        answer, _ = await self._ask(operation, None)
+        if answer is None:
+            return None
+        if not _ends_release(answer):
+            return False
+        self._tell_release(pending.call_sid, pending.reason, answer, pending.tries + 2)
+        return True
+
+    def _give_up(self, pending: PendingRelease, why: str) -> None:
+        self._log(
+            logging.ERROR, f"a release is given up: {why}; the call ends with its lease", call_sid=pending.call_sid
+        )
+        self._hook(
+            self.hooks.release, ReleaseEvent(pending.call_sid, pending.reason or "", "given_up", pending.tries + 1)
+        )
+
+    def _tell_release(self, call_sid: str, reason: Optional[str], answer: Answer[Any], tries: int) -> None:
+        if answer.kind == REFUSED and answer.status != 404:
+            self._log(
+                logging.ERROR,
+                "the router refuses a release; check the key",
+                call_sid=call_sid,
+                status=answer.status,
+                error=answer.error,
+            )
+        self._hook(self.hooks.release, ReleaseEvent(call_sid, reason or "", "done", tries))
+
+    def _keep(self, call: Call) -> None:
+        self._kept[call.call_sid] = call
+        if not self.background.is_renewing:
+            self.background.renew_at(self._clock.now() + self.settings.heartbeat_interval)
+
+    async def _renew_kept(self) -> None:
+        started = self._clock.now()
+        sids = list(self._kept)
+        for first in range(0, len(sids), RENEW_MAX):
+            try:
+                renewal = await self.renew(sids[first : first + RENEW_MAX])
+            except results.RouterError as error:
+                # Also 404 and 409 of a single call: it may be adopted by its pod's heartbeat, or is released at its end.
+                self._log(logging.WARNING, "calls are not renewed; the next time is soon", error=str(error))
+                continue
+            for call_sid in renewal.ended + renewal.conflicts:
+                self._end(call_sid)
+        self.background.renew_at(started + self.settings.heartbeat_interval if self._kept else None)
+
+    def _end(self, call_sid: str) -> None:
+        """The router has ended a call that we keep."""
+        call = self._kept.pop(call_sid, None)
+        if call:
+            call.has_ended = True
+            self.spawn_callback(call.on_ended, call_sid)
+
+    def spawn_callback(self, callback: Optional[Callable[[], Any]], call_sid: str) -> None:
+        """Runs what a user wants to happen at the end of a call; it may be a coroutine function."""
+        if callback is None:
+            return
+        try:
+            result = callback()
+        except Exception as error:
+            self._log(logging.ERROR, f"on_ended has raised {error!r}", call_sid=call_sid)
+            return
+        if asyncio.iscoroutine(result):
+            self.spawn(result)
+
+    async def _finish(self, call: Call) -> Optional[bool]:
+        """Ends what `_keep` began. None: there was nothing to release."""
+        self._kept.pop(call.call_sid, None)
+        if not self._kept:
+            self.background.renew_at(None)
+        if not call.has_pod or call.has_ended:
+            return None
+        return await self.release(call.call_sid, call.pod_name, "call_ended")
+
+    def spawn(self, work: Coroutine[Any, Any, T]) -> asyncio.Task[T]:
+        """A task that `aclose` waits for."""
+        task = asyncio.get_running_loop().create_task(work)
+        self._tasks.add(task)
+        task.add_done_callback(self._tasks.discard)
+        return task
+
+    # Hooks.
+
+    def _hook(self, hook: Callable[..., T], *arguments: Any) -> Optional[T]:
+        try:
+            return hook(*arguments)
+        except Exception:
+            logging.getLogger("smartrouter").exception("a hook has raised")
+            return None
+
+    def _log(self, level: int, message: str, **fields: object) -> None:
+        self._hook(self.hooks.log, level, message, fields)
+
+    def _tell_breaker(self, old: str, new: str) -> None:
+        level = logging.WARNING if new == "open" else logging.INFO
+        self._log(level, f"the breaker is {new.replace('_', ' ')}", before=old)
+        self._hook(self.hooks.breaker, old, new)
+
+
+class _CallContext:
+    """Allocates, keeps and releases. Cancelling the block cancels neither."""
+
+    def __init__(self, client: Client, call_sid: str, allocate: Callable[[], Awaitable[Allocation]]) -> None:
+        self._client = client
+        self._call_sid = call_sid
+        self._allocate = allocate
+        self._call: Optional[Call] = None
+
+    async def __aenter__(self) -> Call:
+        self._call = Call(self._call_sid, await self._allocate())
+        if self._call.has_pod:
+            self._client._keep(self._call)
+        return self._call
+
+    async def __aexit__(self, *_: object) -> None:
+        if self._call:
+            # A second cancellation must not leave the pod with a dead call: the release goes on by itself.
+            await asyncio.shield(self._client.spawn(self._client._finish(self._call)))
+
+
+def _pod_path(pod_name: str) -> str:
+    return f"/api/v1/pod/{quote(pod_name, safe='')}"
+
+
+def _ends_release(answer: Answer[Any]) -> bool:
+    return answer.kind == DONE or (answer.kind == REFUSED and answer.status != 429)
+
+
+def _reason(answer: Optional[Answer[Any]]) -> str:
+    if answer is None:
+        return results.BREAKER_OPEN
+    return {NO_PODS: results.NO_PODS, REFUSED: results.REFUSED}.get(answer.kind, results.UNAVAILABLE)

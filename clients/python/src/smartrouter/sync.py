@@ -1,0 +1,131 @@
+"""The client for programs without an event loop: the same client, on a thread of its own.
+
+Create it after a fork: threads do not survive one.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import threading
+from typing import Any, Coroutine, Dict, Iterator, Optional, Sequence, TypeVar
+
+from . import results
+from .client import Call, Client
+from .results import Allocation
+from .settings import Settings
+
+T = TypeVar("T")
+
+
+class SyncClient:
+    """`Client`, method by method. Any thread may use it. Keyword arguments are those of `Client`."""
+
+    def __init__(self, settings: Optional[Settings] = None, **options: Any) -> None:
+        self._loop = asyncio.new_event_loop()
+        self._thread = threading.Thread(target=self._loop.run_forever, name="smartrouter", daemon=True)
+        self._thread.start()
+        try:
+            self.client = self._run(_make(settings, options))
+        except BaseException:
+            self._stop()
+            raise
+
+    def __enter__(self) -> SyncClient:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+    def close(self) -> None:
+        """As `Client.aclose`."""
+        if not self._loop.is_closed():
+            self._run(self.client.aclose())
+            self._stop()
+
+    def allocate(
+        self,
+        call_sid: str,
+        merchant_id: Optional[str] = None,
+        provider: Optional[str] = None,
+        flow: Optional[str] = None,
+        template: Optional[str] = None,
+        traceparent: Optional[str] = None,
+    ) -> Allocation:
+        return self._run(self.client.allocate(call_sid, merchant_id, provider, flow, template, traceparent))
+
+    def release(
+        self,
+        call_sid: str,
+        pod_name: Optional[str] = None,
+        reason: Optional[str] = None,
+        traceparent: Optional[str] = None,
+    ) -> bool:
+        return self._run(self.client.release(call_sid, pod_name, reason, traceparent))
+
+    def handle_status(self, call_sid: str, status: str, pod_name: Optional[str] = None) -> bool:
+        return self._run(self.client.handle_status(call_sid, status, pod_name))
+
+    @contextlib.contextmanager
+    def call(
+        self,
+        call_sid: str,
+        merchant_id: Optional[str] = None,
+        provider: Optional[str] = None,
+        flow: Optional[str] = None,
+        template: Optional[str] = None,
+        traceparent: Optional[str] = None,
+    ) -> Iterator[Call]:
+        context = self.client.call(call_sid, merchant_id, provider, flow, template, traceparent)
+        call = self._run(context.__aenter__())
+        try:
+            yield call
+        finally:
+            self._run(context.__aexit__(None, None, None))
+
+    def renew(self, call_sids: Sequence[str]) -> results.Renewal:
+        return self._run(self.client.renew(call_sids))
+
+    def register(
+        self, pod_name: str, address: str, incarnation: str, tier: Optional[str] = None
+    ) -> results.Registration:
+        return self._run(self.client.register(pod_name, address, incarnation, tier))
+
+    def remove(self, pod_name: str) -> None:
+        self._run(self.client.remove(pod_name))
+
+    def heartbeat(self, pod_name: str, call_sids: Sequence[str]) -> results.HeartbeatResult:
+        return self._run(self.client.heartbeat(pod_name, call_sids))
+
+    def drain(self, pod_name: str, ttl_seconds: Optional[int] = None) -> results.DrainResult:
+        return self._run(self.client.drain(pod_name, ttl_seconds))
+
+    def drained(self, pod_name: str, timeout_seconds: int = 0) -> results.DrainedResult:
+        return self._run(self.client.drained(pod_name, timeout_seconds))
+
+    def status(self) -> Dict[str, Any]:
+        return self._run(self.client.status())
+
+    def health(self) -> bool:
+        return self._run(self.client.health())
+
+    @property
+    def pending_releases(self) -> int:
+        return self.client.pending_releases
+
+    def _run(self, work: Coroutine[Any, Any, T]) -> T:
+        future = asyncio.run_coroutine_threadsafe(work, self._loop)
+        try:
+            return future.result()
+        except BaseException:
+            future.cancel()  # Ctrl-C: what is under way ends as if its task had been cancelled
+            raise
+
+    def _stop(self) -> None:
+        self._loop.call_soon_threadsafe(self._loop.stop)
+        self._thread.join()
+        self._loop.close()
+
+
+async def _make(settings: Optional[Settings], options: Dict[str, Any]) -> Client:
+    return Client(settings, **options)

@@ -1,0 +1,539 @@
+"""What the table of behaviours cannot say: concurrency, cancellation, limits, hooks, the sync face, bad settings."""
+
+import asyncio
+import json
+import re
+import threading
+
+import httpx
+import pytest
+import tree
+from scripted import FakeClock
+from smartrouter import Agent, Breaker, Client, Hooks, Rollout, Settings, SettingsError, SyncClient, is_terminal
+from smartrouter import background as background_module
+from smartrouter.version import VERSION
+
+OPEN_GATE = Rollout(enabled=True, percentage=100)
+POD = {"success": True, "pod_name": "agent-1", "ws_url": "ws://router.test/x"}
+
+
+class Router(httpx.AsyncBaseTransport):
+    """Answers every request with `answer(request)`, a coroutine function; remembers them."""
+
+    def __init__(self, answer):
+        self.answer = answer
+        self.requests = []
+
+    async def handle_async_request(self, request):
+        body = json.loads(await request.aread() or b"{}")
+        self.requests.append((request.url.path, body, dict(request.headers)))
+        return await self.answer(request)
+
+    def paths(self):
+        return [path for path, _, _ in self.requests]
+
+
+def settings_of(**members):
+    return Settings(**{"base_url": "http://router.test", "rollout": OPEN_GATE, **members})
+
+
+def make_client(answer, hooks=None, **members):
+    settings = settings_of(**members)
+    router = Router(answer)
+    return Client(settings, breaker=Breaker.of(settings), transport=router, jitter=lambda: 0.0, hooks=hooks), router
+
+
+async def well(request):
+    return httpx.Response(200, json=POD)
+
+
+async def broken(request):
+    return httpx.Response(500, json={"success": False})
+
+
+def test_the_version_is_the_routers():
+    assert VERSION == (tree.PACKAGE.parents[1] / "VERSION").read_text().strip()
+
+
+# Settings.
+
+
+@pytest.mark.parametrize(
+    "name, value",
+    [
+        ("SMART_ROUTER_TIMEOUT_MS", "3s"),
+        ("SMART_ROUTER_TIMEOUT_MS", "0"),
+        ("SMART_ROUTER_RETRY_ATTEMPTS", "11"),
+        ("SMART_ROUTER_PERCENTAGE", "101"),
+        ("SMART_ROUTER_PERCENTAGE", "-1"),
+        ("SMART_ROUTER_CB_RECOVERY_TIMEOUT", "soon"),
+        ("SMART_ROUTER_CB_RECOVERY_TIMEOUT", "nan"),
+        ("SMART_ROUTER_ENABLE_FALLBACK", "perhaps"),
+        ("ENABLE_VOICE_AGENT_POD_ISOLATION", "enabled"),
+        ("SMART_ROUTER_BASE_URL", "router:8080"),
+        ("VOICE_AGENT_BASE_URL", "https://voice.test"),
+        ("VOICE_AGENT_HEARTBEAT_TTL", "10"),
+    ],
+)
+def test_a_bad_variable_is_named(name, value):
+    with pytest.raises(SettingsError, match=name):
+        Settings.from_env({name: value})
+
+
+def test_the_defaults_are_those_of_the_first_client():
+    settings = Settings.from_env({})
+    assert (settings.base_url, settings.api_key, settings.timeout_ms) == ("http://smart-router:8080", "", 3000)
+    assert (settings.retry_attempts, settings.enable_fallback) == (3, True)
+    assert (settings.failure_threshold, settings.recovery_timeout, settings.half_open_max_calls) == (5, 30, 3)
+    assert (settings.pod_name, settings.pod_ip, settings.voice_agent_base_url) == ("", "", "")
+    assert (settings.heartbeat_interval, settings.heartbeat_ttl, settings.shutdown_timeout) == (30, 90, 300)
+    assert settings.rollout == Rollout(enabled=False, percentage=0, merchants=())
+    assert not settings.is_direct("twilio") and not settings.is_direct("plivo")
+    direct = Settings.from_env({"SMART_ROUTER_ENABLE_TWILIO_DIRECT": "true"})
+    assert direct.is_direct("Twilio") and not direct.is_direct("plivo") and not direct.is_direct("exotel")
+    assert "secret" not in repr(Settings(api_key="secret"))
+
+
+# The breaker.
+
+
+def test_half_open_lets_three_requests_through_and_a_cancelled_one_gives_its_place_back():
+    clock = FakeClock()
+    breaker = Breaker(clock=clock.now)
+    for _ in range(5):
+        breaker.leave(breaker.enter(), False)
+    assert breaker.enter() is None
+    clock.at += 30
+    permits = [breaker.enter() for _ in range(3)]
+    assert None not in permits and breaker.enter() is None
+    breaker.leave(permits[0], None)
+    last = breaker.enter()
+    assert last is not None and breaker.enter() is None
+    for permit in (permits[1], permits[2], last):
+        assert breaker.state == "half_open"
+        breaker.leave(permit, True)
+    assert breaker.state == "closed"
+
+
+def test_a_result_of_an_earlier_state_changes_nothing():
+    clock = FakeClock()
+    breaker = Breaker(clock=clock.now)
+    slow = breaker.enter()
+    for _ in range(5):
+        breaker.leave(breaker.enter(), False)
+    clock.at += 30
+    assert breaker.enter() is not None
+    breaker.leave(slow, False)
+    assert breaker.state == "half_open"
+
+
+def test_clients_of_one_router_share_a_breaker_and_others_do_not():
+    async def run():
+        one, two = Client(settings_of()), Client(settings_of())
+        other = Client(settings_of(base_url="http://other.test"))
+        assert one.breaker is two.breaker and one.breaker is not other.breaker
+
+    asyncio.run(run())
+
+
+def test_a_breaker_counts_right_when_many_threads_use_it():
+    breaker = Breaker(failure_threshold=4001)
+
+    def fail():
+        for _ in range(500):
+            breaker.leave(breaker.enter(), False)
+
+    threads = [threading.Thread(target=fail) for _ in range(8)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert breaker.state == "closed"
+    breaker.leave(breaker.enter(), False)
+    assert breaker.state == "open"
+
+
+# Calls.
+
+
+def test_a_cancelled_allocation_is_released_in_the_background():
+    async def run():
+        asked = asyncio.Event()
+
+        async def answer(request):
+            if request.url.path == "/api/v1/release":
+                return httpx.Response(200, json={"success": True})
+            asked.set()
+            await asyncio.sleep(3600)
+
+        client, router = make_client(answer)
+        client.background.run_by_hand()
+        task = asyncio.create_task(client.allocate("CA1"))
+        await asked.wait()
+        task.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await task
+        assert client.pending_releases == 1
+        await client.aclose()
+        assert router.paths() == ["/api/v1/allocate", "/api/v1/release"] and client.pending_releases == 0
+
+    asyncio.run(run())
+
+
+def test_a_cancellation_that_comes_together_with_the_answer_is_not_forgotten():
+    async def run():
+        async def answer(request):
+            asking.cancel()
+            return httpx.Response(200, json=POD)
+
+        client, _ = make_client(answer)
+        client.background.run_by_hand()
+        asking = asyncio.create_task(client.allocate("CA1"))
+        with pytest.raises(asyncio.CancelledError):
+            await asking
+        assert client.pending_releases == 1
+
+    asyncio.run(run())
+
+
+@pytest.mark.parametrize("end", ["return", "raise", "cancel", "cancel twice"])
+def test_a_call_is_released_however_its_block_ends(end):
+    async def run():
+        releasing, go_on = asyncio.Event(), asyncio.Event()
+
+        async def answer(request):
+            if request.url.path == "/api/v1/release":
+                releasing.set()
+                await go_on.wait()
+            return httpx.Response(200, json=POD)
+
+        client, router = make_client(answer)
+        inside = asyncio.Event()
+
+        async def talk():
+            async with client.call("CA1") as call:
+                assert call.pod_name == "agent-1"
+                inside.set()
+                if end == "raise":
+                    raise LookupError
+                if end.startswith("cancel"):
+                    await asyncio.sleep(3600)
+
+        task = asyncio.create_task(talk())
+        await inside.wait()
+        if end.startswith("cancel"):
+            task.cancel()
+        await releasing.wait()
+        if end == "cancel twice":
+            task.cancel()
+        await asyncio.sleep(0)
+        go_on.set()
+        await asyncio.wait([task])
+        await client.aclose()
+        path, body, _ = router.requests[-1]
+        assert (path, body["call_sid"], body["pod_name"]) == ("/api/v1/release", "CA1", "agent-1")
+        assert router.paths() == ["/api/v1/allocate", "/api/v1/release"]  # the second cancellation did not break it off
+        assert client.pending_releases == 0
+
+    asyncio.run(run())
+
+
+def test_an_allocation_waits_for_the_release_of_the_same_call_that_is_under_way():
+    async def run():
+        go_on = asyncio.Event()
+
+        async def answer(request):
+            if request.url.path == "/api/v1/release":
+                await go_on.wait()
+            return httpx.Response(200, json=POD)
+
+        client, router = make_client(answer)
+        client.background.run_by_hand()
+        client.background.add("CA1", None, None, client._clock.now() + 60)
+        releasing = asyncio.create_task(client.background.run_until(client._clock.now() + 60))
+        while not router.requests:
+            await asyncio.sleep(0)
+        allocating = asyncio.create_task(client.allocate("CA1"))
+        for _ in range(20):
+            await asyncio.sleep(0)
+        assert router.paths() == ["/api/v1/release"]
+        go_on.set()
+        assert (await allocating).has_pod
+        await releasing
+        assert router.paths() == ["/api/v1/release", "/api/v1/allocate"]
+        await client.aclose()
+
+    asyncio.run(run())
+
+
+def test_an_allocation_that_is_cancelled_while_it_waits_for_a_release_leaves_the_release_pending():
+    async def run():
+        async def answer(request):
+            await asyncio.sleep(3600)
+
+        client, router = make_client(answer)
+        client.background.run_by_hand()
+        client.background.add("CA1", None, None, client._clock.now() + 60)
+        releasing = asyncio.create_task(client.background.run_until(client._clock.now() + 60))
+        while not router.requests:
+            await asyncio.sleep(0)
+        allocating = asyncio.create_task(client.allocate("CA1"))
+        for _ in range(20):
+            await asyncio.sleep(0)
+        allocating.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await allocating
+        assert client.pending_releases == 1
+        releasing.cancel()
+
+    asyncio.run(run())
+
+
+def test_releases_that_are_carried_out_leave_nothing_behind():
+    async def run():
+        client, _ = make_client(well)
+        client.background.run_by_hand()
+        for number in range(1000):
+            client.background.add(f"CA{number}", None, None, client._clock.now() + 60)
+            assert await client.release(f"CA{number}")
+        assert client.pending_releases == 0 and len(client.background._heap) < 100
+
+    asyncio.run(run())
+
+
+def test_pending_releases_have_a_limit_and_the_oldest_is_given_up(monkeypatch):
+    monkeypatch.setattr(background_module, "PENDING_RELEASES_MAX", 2)
+    events = []
+
+    class Watch(Hooks):
+        def release(self, event):
+            events.append((event.call_sid, event.outcome))
+
+    async def run():
+        client, _ = make_client(broken, Watch(), failure_threshold=1000)
+        client.background.run_by_hand()
+        for call_sid in ("CA1", "CA2", "CA3"):
+            assert not await client.release(call_sid)
+        assert client.pending_releases == 2
+
+    asyncio.run(run())
+    assert events == [("CA1", "pending"), ("CA2", "pending"), ("CA1", "given_up"), ("CA3", "pending")]
+
+
+def test_the_background_task_repeats_a_release_by_itself(monkeypatch):
+    monkeypatch.setattr(background_module, "RELEASE_WAIT_S", 0.01)
+
+    async def run():
+        answers = iter([broken, broken, well])
+
+        async def answer(request):
+            return await next(answers)(request)
+
+        client, router = make_client(answer)
+        assert not await client.release("CA1", "agent-1")
+        while client.pending_releases:
+            await asyncio.sleep(0.01)
+        assert len(router.requests) == 3
+        await client.aclose()
+
+    asyncio.run(run())
+
+
+def test_a_status_callback_releases_only_at_the_end_of_a_call():
+    async def run():
+        client, router = make_client(well)
+        assert not await client.handle_status("CA1", "in-progress")
+        assert not router.requests
+        assert await client.handle_status("CA1", "Completed")
+        assert router.requests[0][1] == {"call_sid": "CA1", "reason": "status_callback"}
+        await client.aclose()
+
+    asyncio.run(run())
+    assert all(is_terminal(word) for word in ("no-answer", "busy", "failed", "canceled"))
+
+
+def test_an_answer_that_never_ends_is_a_failure():
+    async def run():
+        class Endless(httpx.AsyncByteStream):
+            async def __aiter__(self):
+                while True:
+                    yield b" " * 65536
+
+        async def answer(request):
+            return httpx.Response(200, stream=Endless())
+
+        client, _ = make_client(answer, retry_attempts=1)
+        client.background.run_by_hand()
+        assert (await client.allocate("CA1")).reason == "unavailable"
+
+    asyncio.run(run())
+
+
+def test_an_empty_call_sid_is_an_error_of_the_program():
+    async def run():
+        client, router = make_client(well)
+        for ask in (client.allocate, client.release):
+            with pytest.raises(ValueError):
+                await ask("")
+        assert not router.requests
+
+    asyncio.run(run())
+
+
+# Hooks and traces.
+
+
+def test_all_tries_of_an_operation_have_one_trace_which_a_program_may_give():
+    given = "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01"
+
+    class Traced(Hooks):
+        def traceparent(self):
+            return "00-11111111111111111111111111111111-2222222222222222-00"
+
+    async def run():
+        client, router = make_client(broken, Traced(), failure_threshold=1000, retry_attempts=2)
+        client.background.run_by_hand()
+        await client.allocate("CA1", traceparent=given)
+        await client.allocate("CA2", traceparent="not a trace")
+        plain, plain_router = make_client(broken, retry_attempts=2)
+        plain.background.run_by_hand()
+        await plain.allocate("CA3")
+        return [[h["traceparent"] for _, _, h in r.requests] for r in (router, plain_router)]
+
+    traced, plain = asyncio.run(run())
+    assert traced == [given, given] + ["00-11111111111111111111111111111111-2222222222222222-00"] * 2
+    assert plain[0] == plain[1] and re.fullmatch(r"00-[0-9a-f]{32}-[0-9a-f]{16}-01", plain[0])
+
+
+@pytest.mark.parametrize(
+    "trace",
+    [
+        "00-" + "0" * 32 + "-b7ad6b7169203331-01",
+        "00-0af7651916cd43dd8448eb211c80319c-" + "0" * 16 + "-01",
+        "ff-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01",
+        "00-0AF7651916CD43DD8448EB211C80319C-b7ad6b7169203331-01",
+        "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01\r\nX-Evil: 1",
+    ],
+)
+def test_a_trace_that_is_not_valid_is_replaced(trace):
+    async def run():
+        client, router = make_client(well)
+        await client.allocate("CA1", traceparent=trace)
+        sent = router.requests[0][2]["traceparent"]
+        assert sent != trace and re.fullmatch(r"00-[0-9a-f]{32}-[0-9a-f]{16}-01", sent)
+
+    asyncio.run(run())
+
+
+def test_hooks_see_everything_and_their_exceptions_go_no_further():
+    seen = []
+
+    class Raises(Hooks):
+        def request(self, event):
+            seen.append(f"request {event.operation} {event.number} {event.status}")
+            raise LookupError
+
+        def breaker(self, old, new):
+            seen.append(f"breaker {old} {new}")
+            raise LookupError
+
+        def allocation(self, call_sid, allocation, seconds):
+            seen.append(f"allocation {call_sid} {allocation.outcome} {allocation.reason}")
+            raise LookupError
+
+        def log(self, level, message, fields):
+            seen.append("log")
+            raise LookupError
+
+    async def run():
+        client, _ = make_client(broken, Raises(), failure_threshold=2)
+        client.background.run_by_hand()
+        assert (await client.allocate("CA1")).outcome == "busy"
+
+    asyncio.run(run())
+    assert [line for line in seen if line != "log"] == [
+        "request allocate 1 500",
+        "breaker closed open",
+        "request allocate 2 500",
+        "allocation CA1 busy unavailable",
+    ]
+    assert "log" in seen
+
+
+# The sync face and the agent.
+
+
+def test_the_sync_face_is_the_same_client():
+    settings = settings_of()
+    router = Router(well)
+    with SyncClient(settings, breaker=Breaker.of(settings), transport=router) as client:
+        assert client.allocate("CA1").pod_name == "agent-1"
+        with pytest.raises(LookupError):
+            with client.call("CA2") as call:
+                assert call.has_pod
+                raise LookupError
+        assert client.release("CA1", "agent-1") and client.health() and client.pending_releases == 0
+        with pytest.raises(ValueError):
+            client.allocate("")
+    assert router.paths() == [f"/api/v1/{name}" for name in ("allocate", "allocate", "release", "release")] + ["/health"]
+    with pytest.raises(SettingsError):
+        SyncClient(Settings(base_url="x"))
+
+
+def test_an_agent_needs_a_name_and_an_address():
+    async def run():
+        client, _ = make_client(well)
+        with pytest.raises(SettingsError, match="POD_NAME"):
+            Agent(client)
+        with pytest.raises(SettingsError, match="POD_IP"):
+            Agent(client, pod_name="agent-1")
+        assert Agent(client, pod_name="agent-1", registers=False).address == ""
+        named, _ = make_client(well, pod_name="agent-1", pod_ip="fd00::1")
+        assert Agent(named, port=9000).address == "[fd00::1]:9000"
+
+    asyncio.run(run())
+
+
+def test_an_agent_closes_a_call_that_the_router_has_ended_and_does_not_release_it():
+    async def run():
+        async def answer(request):
+            ended = {"success": True, "renewed": [], "adopted": [], "ended": ["CA1"], "conflicts": []}
+            return httpx.Response(200, json=ended)
+
+        client, router = make_client(answer)
+        agent = Agent(client, pod_name="agent-1", registers=False)
+        closed = asyncio.Event()
+
+        async def close():
+            closed.set()
+
+        async with agent.call("CA1", on_ended=close) as call:
+            await agent.beat()
+            await closed.wait()
+            assert call.has_ended and agent.calls == []
+        assert router.paths() == ["/api/v1/pod/agent-1/heartbeat"]
+        await client.aclose()
+
+    asyncio.run(run())
+
+
+def test_a_call_that_broke_and_came_back_is_not_released_by_its_first_stream():
+    async def run():
+        client, router = make_client(well)
+        agent = Agent(client, pod_name="agent-1", registers=False, keep_seconds=0.01)
+        async with agent.call("CA1") as first:
+            first.close_code = 1006
+        async with agent.call("CA1") as second:
+            await asyncio.sleep(0.1)
+            assert agent.calls == ["CA1"] and "/api/v1/release" not in router.paths()
+            second.close_code = 1000
+        assert router.paths().count("/api/v1/release") == 1
+        async with agent.call("CA2") as third:
+            third.close_code = 1006
+        assert agent.calls == ["CA2"]
+        while agent.calls:
+            await asyncio.sleep(0.01)
+        await client.aclose()
+        assert router.requests[-1][1] == {"call_sid": "CA2", "pod_name": "agent-1", "reason": "stream_closed"}
+
+    asyncio.run(run())

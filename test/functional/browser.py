@@ -152,8 +152,8 @@ class Browser:
         ]
 
     def picture(self, path):
-        """Of the whole page, at most 1,400 pixels high."""
-        height = min(1400, self.run("return document.documentElement.scrollHeight"))
+        """Of the page, at most 1,100 pixels high."""
+        height = min(1100, self.run("return document.documentElement.scrollHeight"))
         width = self.run("return window.innerWidth")
         clip = {"x": 0, "y": 0, "width": width, "height": height, "scale": 1}
         shot = self.cdp("Page.captureScreenshot", format="png", clip=clip, captureBeyondViewport=True)

@@ -503,5 +503,5 @@ def test_the_pictures_of_the_docs_are_there_and_small():
     text = (ROOT / "docs" / "DASHBOARD.md").read_text() + (ROOT / "README.md").read_text()
     for name in PICTURES:
         data = (ROOT / "docs" / name).read_bytes()
-        assert data.startswith(b"\x89PNG") and len(data) < 350_000, name
+        assert data.startswith(b"\x89PNG") and len(data) < 250_000, name
         assert name in text

@@ -18,6 +18,7 @@ const COLUMNS = [
 const sorting = { by: "allocated_at", isDown: false };
 let filter = "";
 let openCall = () => {};
+const rows = new Map(); // call: {key, node}
 
 function chosen() {
   const wanted = filter.trim().toLowerCase();
@@ -67,15 +68,32 @@ function note(count) {
   return shown + loaded || plural(count, "call");
 }
 
-/* A row that has the focus keeps it: the focus goes to the same call again. */
+/* The row of a call stays the same element while it shows the same: clicks and the focus survive. */
+function rowOf(call) {
+  const key = JSON.stringify([call.pod_name, call.merchant_id, call.state, call.source_pool, call.allocated_at, model.mayWrite]);
+  const known = rows.get(call.call_sid);
+  if (known?.key === key) return known.node;
+  const node = row(call);
+  rows.set(call.call_sid, { key, node });
+  return node;
+}
+
 function render() {
   const calls = chosen();
-  const focused = document.activeElement?.closest?.("tr[data-call]")?.dataset.call;
-  const index = focused === undefined ? -1
-    : [...document.activeElement.closest("tr").querySelectorAll("button")].indexOf(document.activeElement);
-  byId("call-rows").replaceChildren(...calls.slice(0, ROWS_MAX).map(row));
+  const body = byId("call-rows");
+  const wanted = new Set(calls.slice(0, ROWS_MAX).map(rowOf));
+  for (const node of [...body.children]) {
+    if (!wanted.has(node)) node.remove();
+  }
+  let at = body.firstElementChild;
+  for (const node of wanted) {
+    if (node === at) at = at.nextElementSibling;
+    else body.insertBefore(node, at);
+  }
+  for (const [sid, { node }] of rows) {
+    if (!wanted.has(node)) rows.delete(sid);
+  }
   setText(byId("call-note"), note(calls.length));
-  if (focused !== undefined) byId("call-rows").querySelector(`tr[data-call="${CSS.escape(focused)}"]`)?.querySelectorAll("button")[index]?.focus();
 }
 
 function renderAges() {

@@ -67,7 +67,8 @@ int api_serve_metrics(struct api *api, struct http_server *server) MUST_CHECK;
 /* On shutdown: /ready answers 503 from now on. All else is answered as before. */
 void api_set_stopping(struct api *api);
 
-/* When no connection is accepted any more: ends the streams of events, the waits for drained pods and the samples of the history. */
+/* When no connection is accepted any more: ends the streams of events, the waits for drained pods and the
+ * samples of the history. */
 void api_end_watchers(struct api *api);
 
 /* Before the servers are closed: their connections are not counted any more. */

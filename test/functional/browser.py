@@ -93,18 +93,28 @@ class Browser:
     def wait_text(self, css, part):
         return self.wait(lambda: part in self.text(css), f"{css} has {part!r}, not {self.text(css)!r}")
 
+    def _click(self, css, is_right, what):
+        """The page may draw an element anew between two requests of the driver: then the new one is clicked."""
+        from selenium.common.exceptions import StaleElementReferenceException
+
+        def clicked():
+            try:
+                for one in self.driver.find_elements("css selector", css):
+                    if one.is_displayed() and is_right(one):
+                        one.click()
+                        return True
+            except StaleElementReferenceException:
+                pass
+            return False
+
+        self.wait(clicked, what)
+
     def click(self, css):
-        self.wait(lambda: self.count(css) > 0, f"there is {css}")
-        self.find(css).click()
+        self._click(css, lambda one: True, f"there is {css}")
 
     def click_button(self, label, inside="body"):
         """The visible button with that text."""
-
-        def visible():
-            buttons = self.driver.find_elements("css selector", f"{inside} button")
-            return next((one for one in buttons if one.text.strip() == label and one.is_displayed()), None)
-
-        self.wait(visible, f"there is a button {label!r} in {inside}").click()
+        self._click(f"{inside} button", lambda one: one.text.strip() == label, f"there is a button {label!r} in {inside}")
 
     def fill(self, css, text):
         self.run("const e = document.querySelector(arguments[0]); e.value = arguments[1];"
@@ -142,8 +152,8 @@ class Browser:
         ]
 
     def picture(self, path):
-        """Of the whole page, at most 1,400 pixels high."""
-        height = min(1400, self.run("return document.documentElement.scrollHeight"))
+        """Of the page, at most 1,100 pixels high."""
+        height = min(1100, self.run("return document.documentElement.scrollHeight"))
         width = self.run("return window.innerWidth")
         clip = {"x": 0, "y": 0, "width": width, "height": height, "scale": 1}
         shot = self.cdp("Page.captureScreenshot", format="png", clip=clip, captureBeyondViewport=True)

@@ -466,7 +466,9 @@ def busy_router(start_router):
 @pytest.mark.skipif("DASHBOARD_PICTURES" not in os.environ, reason="DASHBOARD_PICTURES names no folder")
 def test_the_pictures_of_the_docs_are_made(page, start_router):
     folder = pathlib.Path(os.environ["DASHBOARD_PICTURES"])
+    page.allowed = ["/story"]
     router = busy_router(start_router)
+    wait_until(lambda: router.get("/api/v1/history/pools").json()["pools"], "the history has its pools")
     for name, how in (("light", {}), ("dark", {"scheme": "dark"}), ("phone", {"width": 390, "height": 844})):
         open_page(page, router, script=AN_HOUR, **how)
         page.wait_text("#call-note", "46 calls")
@@ -495,7 +497,6 @@ def test_the_pictures_of_the_docs_are_made(page, start_router):
     page.wait_text("#tiers-editor .review", "Save as version 3")
     page.run("document.activeElement.blur(); window.scrollTo(0, 0)")
     page.picture(folder / "dashboard-configuration.png")
-    page.allowed = ["/story"]
 
 
 def test_the_pictures_of_the_docs_are_there_and_small():

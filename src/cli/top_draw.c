@@ -377,7 +377,7 @@ static const char *why_empty(const struct top_model *model, const struct top_lis
 static void draw_table(struct top_model *model, const struct top_canvas *canvas, uint64_t wall_ms)
 {
     struct top_list *list = &model->lists[model->view];
-    unsigned widths[16], page = canvas->height - ROW_FIRST - ROWS_BELOW;
+    unsigned widths[16] = {0}, page = canvas->height - ROW_FIRST - ROWS_BELOW;
 
     assert(top_columns(model->view)->len <= ARRAY_LEN(widths));
     model->page = page;

@@ -105,9 +105,8 @@ int top_compare(const struct top_column *column, const void *a, const void *b)
         return compare_u64(weight_of_state(text_of(column, a)), weight_of_state(text_of(column, b)));
     case TOP_BAR:
         return compare_bars(a, b);
-    case TOP_AGE: /* the oldest first; those without a time last: 0 wraps around */
-        return compare_u64(number_of(column, a) - 1, number_of(column, b) - 1);
-    case TOP_UNTIL: /* what ends soon first; no drain last */
+    case TOP_AGE:   /* the oldest first */
+    case TOP_UNTIL: /* what ends soon first; in both, those without a time last: 0 wraps around */
         return compare_u64(number_of(column, a) - 1, number_of(column, b) - 1);
     case TOP_COUNT:
     case TOP_CLOCK:

@@ -183,13 +183,11 @@ static void draw_router(const struct top_model *model, const struct top_canvas *
     if (!model->has_status)
         return;
     top_format_age(status->uptime_s * 1000, age, sizeof(age));
-    at += put_format(&left, 0, at, TOP_PLAIN, "%.20s  %s  ", status->version, status->store);
-    if (top_is_old(model, TOP_POOLS) && model->link == TOP_AWAY)
-        return;
-    if (status->is_up)
-        put_format(&left, 0, at, TOP_GOOD, "up %s", age);
-    else
-        put_format(&left, 0, at, TOP_BAD, "DOWN: no store");
+    if (model->link != TOP_AWAY && status->is_up)
+        at += put_format(&left, 0, at, TOP_GOOD, "up %s  ", age);
+    else if (model->link != TOP_AWAY)
+        at += put_format(&left, 0, at, TOP_BAD, "DOWN: no store  ");
+    put_format(&left, 0, at, TOP_PLAIN, "%s  %s", status->store, status->version); /* may be cut */
 }
 
 static void draw_counts(const struct top_model *model, const struct top_canvas *canvas)
@@ -377,7 +375,7 @@ static const char *why_empty(const struct top_model *model, const struct top_lis
 static void draw_table(struct top_model *model, const struct top_canvas *canvas, uint64_t wall_ms)
 {
     struct top_list *list = &model->lists[model->view];
-    unsigned widths[16], page = canvas->height - ROW_FIRST - ROWS_BELOW;
+    unsigned widths[16] = {0}, page = canvas->height - ROW_FIRST - ROWS_BELOW;
 
     assert(top_columns(model->view)->len <= ARRAY_LEN(widths));
     model->page = page;

@@ -47,7 +47,7 @@ static void set_colours(struct top_screen *screen)
         return;
     screen->has_colours = true;
     use_default_colors();
-    for (short i = 0; i < TOP_STYLES; i++) {
+    for (int i = 0; i < TOP_STYLES; i++) {
         if (styles[i].colour >= 0)
             init_pair((short)(i + 1), styles[i].colour, -1);
     }

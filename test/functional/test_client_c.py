@@ -469,13 +469,15 @@ def four_pods(start_router):
 
 
 def test_valgrind_finds_nothing(four_pods, start_driver, tmp_path):
-    if sanitize_flags():
-        pytest.skip("valgrind does not run a program with AddressSanitizer, which looks for the same")
-    if not shutil.which("valgrind"):
-        basics.skip("there is no valgrind")
+    """Or AddressSanitizer, if the library is built with it: both in one program do not work."""
     report = tmp_path / "valgrind.log"
     command = ["valgrind", "--quiet", "--error-exitcode=99", "--leak-check=full", "--errors-for-leak-kinds=definite,indirect,possible",
                f"--log-file={report}", LIBRARY / "smartrouter-driver"]
+    if sanitize_flags():
+        command = command[-1:]
+        report.touch()
+    elif not shutil.which("valgrind"):
+        basics.skip("there is no valgrind")
     driver = start_driver(four_pods.url, {"SMART_ROUTER_TIMEOUT_MS": "20000"}, command)
     drive_everything(driver, four_pods)
     assert driver.end() == 0, report.read_text()[-8000:]

@@ -46,6 +46,14 @@ static void traceparent_make(char text[SR_TRACEPARENT_SIZE])
     snprintf(text + at, SR_TRACEPARENT_SIZE - (size_t)at, "-01");
 }
 
+static bool is_zeros(const char *text, size_t length)
+{
+    for (size_t i = 0; i < length; i++)
+        if (text[i] != '0')
+            return false;
+    return true;
+}
+
 static bool is_traceparent(const char *text)
 {
     if (strlen(text) != SR_TRACEPARENT_SIZE - 1)
@@ -57,7 +65,7 @@ static bool is_traceparent(const char *text)
             return false;
     }
     /* There is no version ff, and no id is all zeros. */
-    return memcmp(text, "ff", 2) != 0 && strspn(text + 3, "0") < 32 && strspn(text + 36, "0") < 16;
+    return memcmp(text, "ff", 2) != 0 && !is_zeros(text + 3, 32) && !is_zeros(text + 36, 16);
 }
 
 static void traceparent_find(const struct smartrouter_client *client, const struct sr_request *request,

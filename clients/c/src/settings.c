@@ -24,9 +24,9 @@ enum kind {
 
 struct variable {
     const char *name;
-    enum kind kind;
     const char *preset;
-    double min, max;
+    double min, max; /* of a whole number */
+    enum kind kind;
     bool is_live;
     bool is_option; /* no variable of the environment */
 };
@@ -37,26 +37,26 @@ enum {
 };
 
 static const struct variable VARIABLES[SR_VARIABLES] = {
-    [SR_ENABLED] = {"ENABLE_VOICE_AGENT_POD_ISOLATION", KIND_FLAG, "false", .is_live = true},
-    [SR_BASE_URL] = {"SMART_ROUTER_BASE_URL", KIND_URL, "http://smart-router:8080"},
-    [SR_API_KEY] = {"SMART_ROUTER_API_KEY", KIND_TEXT, ""},
-    [SR_TIMEOUT_MS] = {"SMART_ROUTER_TIMEOUT_MS", KIND_INTEGER, "3000", 1, 60000},
-    [SR_RETRY_ATTEMPTS] = {"SMART_ROUTER_RETRY_ATTEMPTS", KIND_INTEGER, "3", 1, 10},
-    [SR_ENABLE_FALLBACK] = {"SMART_ROUTER_ENABLE_FALLBACK", KIND_FLAG, "true"},
-    [SR_CB_FAILURES] = {"SMART_ROUTER_CB_FAILURE_THRESHOLD", KIND_INTEGER, "5", 1, 1000},
-    [SR_CB_RECOVERY_S] = {"SMART_ROUTER_CB_RECOVERY_TIMEOUT", KIND_SECONDS, "30"},
-    [SR_CB_HALF_OPEN] = {"SMART_ROUTER_CB_HALF_OPEN_MAX_CALLS", KIND_INTEGER, "3", 1, 1000},
-    [SR_PERCENTAGE] = {"SMART_ROUTER_PERCENTAGE", KIND_INTEGER, "0", 0, 100, .is_live = true},
-    [SR_MERCHANTS] = {"SMART_ROUTER_MERCHANTS", KIND_TEXT, "", .is_live = true},
-    [SR_POD_NAME] = {"POD_NAME", KIND_TEXT, ""},
-    [SR_POD_IP] = {"POD_IP", KIND_TEXT, ""},
-    [SR_AGENT_BASE_URL] = {"VOICE_AGENT_BASE_URL", KIND_STREAM_URL, ""},
-    [SR_HEARTBEAT_S] = {"VOICE_AGENT_HEARTBEAT_INTERVAL", KIND_SECONDS, "30"},
-    [SR_HEARTBEAT_TTL_S] = {"VOICE_AGENT_HEARTBEAT_TTL", KIND_SECONDS, "90"},
-    [SR_SHUTDOWN_S] = {"VOICE_AGENT_SHUTDOWN_TIMEOUT", KIND_SECONDS, "300"},
-    [SR_TWILIO_DIRECT] = {"SMART_ROUTER_ENABLE_TWILIO_DIRECT", KIND_FLAG, "false"},
-    [SR_PLIVO_DIRECT] = {"SMART_ROUTER_ENABLE_PLIVO_DIRECT", KIND_FLAG, "false"},
-    [SR_LEASE_S] = {"lease_seconds", KIND_SECONDS, "14400", .is_option = true},
+    [SR_ENABLED] = {"ENABLE_VOICE_AGENT_POD_ISOLATION", "false", .kind = KIND_FLAG, .is_live = true},
+    [SR_BASE_URL] = {"SMART_ROUTER_BASE_URL", "http://smart-router:8080", .kind = KIND_URL},
+    [SR_API_KEY] = {"SMART_ROUTER_API_KEY", "", .kind = KIND_TEXT},
+    [SR_TIMEOUT_MS] = {"SMART_ROUTER_TIMEOUT_MS", "3000", 1, 60000, .kind = KIND_INTEGER},
+    [SR_RETRY_ATTEMPTS] = {"SMART_ROUTER_RETRY_ATTEMPTS", "3", 1, 10, .kind = KIND_INTEGER},
+    [SR_ENABLE_FALLBACK] = {"SMART_ROUTER_ENABLE_FALLBACK", "true", .kind = KIND_FLAG},
+    [SR_CB_FAILURES] = {"SMART_ROUTER_CB_FAILURE_THRESHOLD", "5", 1, 1000, .kind = KIND_INTEGER},
+    [SR_CB_RECOVERY_S] = {"SMART_ROUTER_CB_RECOVERY_TIMEOUT", "30", .kind = KIND_SECONDS},
+    [SR_CB_HALF_OPEN] = {"SMART_ROUTER_CB_HALF_OPEN_MAX_CALLS", "3", 1, 1000, .kind = KIND_INTEGER},
+    [SR_PERCENTAGE] = {"SMART_ROUTER_PERCENTAGE", "0", 0, 100, .kind = KIND_INTEGER, .is_live = true},
+    [SR_MERCHANTS] = {"SMART_ROUTER_MERCHANTS", "", .kind = KIND_TEXT, .is_live = true},
+    [SR_POD_NAME] = {"POD_NAME", "", .kind = KIND_TEXT},
+    [SR_POD_IP] = {"POD_IP", "", .kind = KIND_TEXT},
+    [SR_AGENT_BASE_URL] = {"VOICE_AGENT_BASE_URL", "", .kind = KIND_STREAM_URL},
+    [SR_HEARTBEAT_S] = {"VOICE_AGENT_HEARTBEAT_INTERVAL", "30", .kind = KIND_SECONDS},
+    [SR_HEARTBEAT_TTL_S] = {"VOICE_AGENT_HEARTBEAT_TTL", "90", .kind = KIND_SECONDS},
+    [SR_SHUTDOWN_S] = {"VOICE_AGENT_SHUTDOWN_TIMEOUT", "300", .kind = KIND_SECONDS},
+    [SR_TWILIO_DIRECT] = {"SMART_ROUTER_ENABLE_TWILIO_DIRECT", "false", .kind = KIND_FLAG},
+    [SR_PLIVO_DIRECT] = {"SMART_ROUTER_ENABLE_PLIVO_DIRECT", "false", .kind = KIND_FLAG},
+    [SR_LEASE_S] = {"lease_seconds", "14400", .kind = KIND_SECONDS, .is_option = true},
 };
 
 /* SR_VARIABLES: there is none of this name. */

@@ -122,9 +122,11 @@ static bool answer_request(struct fake_router *router, const struct sr_exchange 
     struct run *run = router->arg;
     const cJSON *request, *reply;
 
-    if (!run->exchange)
+    if (!run->exchange) {
         fail_msg("a request leaves that should not: %s %s %s", exchange->method, exchange->path,
                  exchange->body ? exchange->body : "");
+        return false;
+    }
     request = resolve("requests", cJSON_GetArrayItem(run->exchange, 0));
     reply = resolve("answers", cJSON_GetArrayItem(run->exchange, 1));
     run->exchange = run->exchange->next;

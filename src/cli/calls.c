@@ -43,7 +43,10 @@ static void add_calls(void *arg, const cJSON *page)
 {
     const cJSON *call;
 
-    cJSON_ArrayForEach(call, member(page, "calls")) add_call(arg, call);
+    cJSON_ArrayForEach(call, member(page, "calls"))
+    {
+        add_call(arg, call);
+    }
 }
 
 static int show_calls(struct view *view)
@@ -216,7 +219,10 @@ static int show_story(struct view *view)
     strbuf_append_str(&view->out, ": ");
     view_safe(view, json_get_string(json, "summary"));
     strbuf_append_char(&view->out, '\n');
-    cJSON_ArrayForEach(step, member(json, "story")) show_step(view, step);
+    cJSON_ArrayForEach(step, member(json, "story"))
+    {
+        show_step(view, step);
+    }
     return EXIT_OK;
 }
 

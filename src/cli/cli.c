@@ -316,7 +316,7 @@ int cli_run(int argc, char **argv, const struct cli_command *own, size_t own_len
 
     assert(own_len > 0);
     if (argc < 2)
-        return run_command(&commands, &own[0], 0, NULL);
+        return run_command(&commands, &own[0], 0, argv + argc);
     for (size_t i = 0; i < ARRAY_LEN(aliases); i++) {
         if (strcmp(aliases[i].text, argv[1]) == 0) {
             snprintf(alias, sizeof(alias), "%s", aliases[i].name);

@@ -57,8 +57,10 @@ static int ask_kept_calls(struct view *view, struct patient *patient)
     const cJSON *calls = NULL, *call;
     int status = ask(view, patient, "/api/v1/calls?limit=1000", &calls);
 
-    cJSON_ArrayForEach(call, member(calls, "calls")) patient->facts.kept_calls +=
-        json_get_string(call, "last_renewed_at") != NULL;
+    cJSON_ArrayForEach(call, member(calls, "calls"))
+    {
+        patient->facts.kept_calls += json_get_string(call, "last_renewed_at") != NULL;
+    }
     return status;
 }
 

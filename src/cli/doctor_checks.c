@@ -70,7 +70,10 @@ static uint64_t sum(const struct doctor_facts *facts, const char *name)
     const cJSON *tier;
     uint64_t total = 0;
 
-    cJSON_ArrayForEach(tier, member(facts->status, "tiers")) total += member_u64(tier, name);
+    cJSON_ArrayForEach(tier, member(facts->status, "tiers"))
+    {
+        total += member_u64(tier, name);
+    }
     return total;
 }
 

@@ -34,7 +34,10 @@ static void add_pods(void *arg, const cJSON *page)
 {
     const cJSON *pod;
 
-    cJSON_ArrayForEach(pod, member(page, "pods")) add_pod(arg, pod);
+    cJSON_ArrayForEach(pod, member(page, "pods"))
+    {
+        add_pod(arg, pod);
+    }
 }
 
 static int show_pods(struct view *view)

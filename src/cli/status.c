@@ -102,7 +102,10 @@ static int show_status(struct view *view)
     if (!tiers)
         return EXIT_OK;
     table_init(&table, tier_columns, ARRAY_LEN(tier_columns));
-    cJSON_ArrayForEach(tier, tiers) add_tier(&table, tier);
+    cJSON_ArrayForEach(tier, tiers)
+    {
+        add_tier(&table, tier);
+    }
     strbuf_append_char(&view->out, '\n');
     view_table(view, &table);
     return EXIT_OK;

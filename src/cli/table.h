@@ -14,9 +14,9 @@ enum { TABLE_COLUMNS_MAX = 12 };
 
 struct table_column {
     const char *head;
-    bool is_right;    /* numbers */
     size_t min;       /* its cells may be cut to so many characters; 0: they may not */
     unsigned omitted; /* which column is left out first: 1, then 2 and so on; 0: never */
+    bool is_right;    /* numbers */
 };
 
 struct table_cell;

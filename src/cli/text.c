@@ -105,7 +105,10 @@ static void write_value(struct json_writer *json, const cJSON *value)
         json_object_end(json);
     } else if (cJSON_IsArray(value)) {
         json_array_begin(json);
-        cJSON_ArrayForEach(item, value) write_value(json, item);
+        cJSON_ArrayForEach(item, value)
+        {
+            write_value(json, item);
+        }
         json_array_end(json);
     } else if (cJSON_IsNumber(value)) {
         snprintf(number, sizeof(number), "%.15g", value->valuedouble);

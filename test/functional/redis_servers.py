@@ -190,8 +190,8 @@ class Monitor:
         self.sock.sendall(b"MONITOR\r\n")
         assert self.file.readline() == b"+OK\r\n"
 
-    def finish(self, ignored=b"-"):
-        """Returns (commands of clients, commands inside scripts, both of the script `ignored`, which is named by its hash).
+    def finish(self, ignored=()):
+        """Returns (commands of clients, commands inside scripts, both of the scripts `ignored`, which are named by their hashes).
 
         They are lists of names in capitals.
         """
@@ -205,7 +205,7 @@ class Monitor:
             name = rest.split(b'"')[1].decode().upper()
             is_inner = where.endswith(b" lua")
             if not is_inner:
-                is_ignored = ignored in rest
+                is_ignored = any(sha in rest for sha in ignored)
             (others if is_ignored else inner if is_inner else clients).append(name)
         self.sock.close()
         self.file.close()

@@ -9,7 +9,7 @@ import time
 
 import cli_runs
 import pytest
-from basics import free_port
+from basics import free_port, skip
 from conftest import BINARY, DEADLINE_S, ROOT
 from test_commands import scripted
 
@@ -376,9 +376,6 @@ def test_why_tells_the_story_of_a_scripted_router(cli):
 
 
 def test_why_tells_the_story_of_a_real_call(any_router, cli):
-    routes = subprocess.run([BINARY, "routes"], capture_output=True, text=True, check=True).stdout
-    if "/api/v1/call/{sid}/story" not in routes:
-        pytest.skip("this router has no route for the story of a call yet")
     pod = any_router.allocate("CA1")["pod_name"]
     any_router.release("CA1")
     code, out, err = cli("why", "CA1", url=any_router.url)
@@ -428,7 +425,7 @@ def test_completions_name_every_command_and_its_options(tmp_path):
 
 def test_the_zsh_completion_is_read_by_zsh(tmp_path):
     if not shutil.which("zsh"):
-        pytest.skip("zsh is not installed (Debian: zsh)")
+        skip("zsh is not installed (Debian: zsh)")
     text = subprocess.run([ROOT / "scripts/manual", "zsh-completion", BINARY.parent], capture_output=True, text=True, check=True).stdout
     (tmp_path / "_smart-router").write_text(text)
     subprocess.run(["zsh", "-n", tmp_path / "_smart-router"], check=True, timeout=DEADLINE_S)

@@ -12,7 +12,6 @@ import re
 import browser as browsers
 import httpx
 import pytest
-import routes
 from conftest import DEADLINE_S, ROOT, wait_until
 
 ADMIN = "the-secret-of-the-operator"
@@ -192,7 +191,6 @@ def test_a_refused_call_is_an_alarm_and_says_why(page, router):
     page.allowed = ["/story", "/call/CA-late", "/call/CA-nobody"]  # 404
 
 
-@pytest.mark.skipif(("GET", "/api/v1/call/{sid}/story") not in routes.table(), reason="this router has no stories of calls")
 def test_the_story_of_a_call_is_told(page, router):
     router.allocate("CA1", merchant_id="acme")
     router.release("CA1")
@@ -201,7 +199,7 @@ def test_the_story_of_a_call_is_told(page, router):
     open_page(page, router)
     page.fill("#lookup-sid", "CA1")
     page.click_button("Find")
-    page.wait_text("#lookup-result", story["summary"])
+    page.wait_text("#lookup-result", story["summary"].split(": ", 1)[1])  # before it: how long ago
     shown = page.text("#lookup-result")
     assert all(one["sentence"] in shown for one in story["story"])
 
@@ -463,8 +461,7 @@ def busy_router(start_router):
     return router
 
 
-@pytest.mark.skipif("DASHBOARD_PICTURES" not in os.environ, reason="DASHBOARD_PICTURES names no folder")
-def test_the_pictures_of_the_docs_are_made(page, start_router):
+def make_the_pictures_of_the_docs(page, start_router):
     folder = pathlib.Path(os.environ["DASHBOARD_PICTURES"])
     page.allowed = ["/story"]
     router = busy_router(start_router)
@@ -497,6 +494,10 @@ def test_the_pictures_of_the_docs_are_made(page, start_router):
     page.wait_text("#tiers-editor .review", "Save as version 3")
     page.run("document.activeElement.blur(); window.scrollTo(0, 0)")
     page.picture(folder / "dashboard-configuration.png")
+
+
+if "DASHBOARD_PICTURES" in os.environ:  # a folder: see docs/HACKING.md
+    test_the_pictures_of_the_docs_are_made = make_the_pictures_of_the_docs
 
 
 def test_the_pictures_of_the_docs_are_there_and_small():

@@ -193,8 +193,9 @@ def counted(server, router, path, bodies):
     for body in bodies:
         answer = router.post(path, body)
         assert answer.status_code == 200, answer.text
-    # Every now and then the router says that it is alive.
-    clients, inner, others = monitor.finish(hashlib.sha1(text_of("present").encode()).hexdigest().encode())
+    # Every now and then the router says that it is alive, and counts for the last hour of the pools.
+    hashes = [hashlib.sha1(text_of(script).encode()).hexdigest().encode() for script in ("present", "status")]
+    clients, inner, others = monitor.finish(hashes)
     clients = collections.Counter(clients)
     # Events go out together: not per call, but so many times in a second at most.
     assert 0 < clients.pop("PUBLISH", 0) <= 1 + (time.monotonic() - start) / PUBLISH_S

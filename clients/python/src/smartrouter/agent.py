@@ -176,6 +176,8 @@ class Agent:
 
     async def _keep_broken(self, call: AgentCall) -> None:
         await asyncio.sleep(min(EXTRA_BEAT_S, self._keep_seconds))
+        if self._calls.get(call.call_sid) is not call:
+            return  # it has come back, or the router has ended it
         try:
             await self.beat()
         except RouterError as error:

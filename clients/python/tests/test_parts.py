@@ -517,6 +517,35 @@ def test_an_agent_closes_a_call_that_the_router_has_ended_and_does_not_release_i
     asyncio.run(run())
 
 
+def test_a_call_whose_release_overtakes_a_heartbeat_is_released_again():
+    async def run():
+        asked, go_on = asyncio.Event(), asyncio.Event()
+
+        async def answer(request):
+            if request.url.path == "/api/v1/release":
+                return httpx.Response(200, json={"success": True})
+            asked.set()
+            await go_on.wait()
+            adopted = {"success": True, "renewed": [], "adopted": ["CA1", "CA2"], "ended": [], "conflicts": []}
+            return httpx.Response(200, json=adopted)
+
+        client, router = make_client(answer)
+        agent = Agent(client, pod_name="agent-1", registers=False)
+        async with agent.call("CA2"):
+            async with agent.call("CA1"):
+                beating = asyncio.create_task(agent.beat())
+                await asked.wait()
+            go_on.set()
+            await beating
+            while len(router.requests) < 3:
+                await asyncio.sleep(0)
+            released = [body["call_sid"] for path, body, _ in router.requests if path == "/api/v1/release"]
+            assert released == ["CA1", "CA1"]
+        await client.aclose()
+
+    asyncio.run(run())
+
+
 def test_a_call_that_broke_and_came_back_is_not_released_by_its_first_stream():
     async def run():
         client, router = make_client(well)

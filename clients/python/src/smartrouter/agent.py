@@ -163,6 +163,9 @@ class Agent:
             if call:
                 call.has_ended = True
                 self.client.spawn_callback(call.on_ended, call_sid)
+        for call_sid in result.adopted:
+            if call_sid not in self._calls:  # its release overtook this heartbeat, which brought the call back
+                self.client.spawn(self.client.release(call_sid, self.pod_name, "stream_closed"))
         return result
 
     def _begin(self, call: AgentCall) -> None:
@@ -176,6 +179,8 @@ class Agent:
 
     async def _keep_broken(self, call: AgentCall) -> None:
         await asyncio.sleep(min(EXTRA_BEAT_S, self._keep_seconds))
+        if self._calls.get(call.call_sid) is not call:
+            return  # it has come back, or the router has ended it
         try:
             await self.beat()
         except RouterError as error:

@@ -193,8 +193,10 @@ def counted(server, router, path, bodies):
     for body in bodies:
         answer = router.post(path, body)
         assert answer.status_code == 200, answer.text
-    # Every now and then the router says that it is alive, and counts for the last hour of the pools.
-    hashes = [hashlib.sha1(text_of(script).encode()).hexdigest().encode() for script in ("present", "status")]
+    # Every now and then the router says that it is alive, counts for the last hour of the pools, and the leader looks
+    # whether pods are surplus.
+    of_tasks = ("present", "status", "tiers", "pods")
+    hashes = [hashlib.sha1(text_of(script).encode()).hexdigest().encode() for script in of_tasks]
     clients, inner, others = monitor.finish(hashes)
     clients = collections.Counter(clients)
     # Events go out together: not per call, but so many times in a second at most.

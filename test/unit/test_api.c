@@ -1028,8 +1028,9 @@ static void metrics__are_there_when_the_store_is_not(void **state UNUSED)
     assert_answer(&world, 200, "\nsmart_router_store_up 0\n");
     assert_answer(&world, 200, "\nsmart_router_store_errors_total 2\n");
     assert_answer(&world, 200, "\nsmart_router_http_connections{listener=\"http\"} 3\n");
-    assert_answer(&world, 200,
-                  "\nsmart_router_allocations_total{pool=\"none\",status=\"storage_error\",tier=\"none\"} 1\n");
+    assert_answer(
+        &world, 200,
+        "\nsmart_router_allocations_total{pool=\"none\",status=\"storage_error\",tier=\"none\"} 1\n");
     assert_answer(&world, 200,
                   "\nhttp_requests_total{method=\"POST\",endpoint=\"/api/v1/allocate\",status=\"503\"} 1\n");
     /* Nobody knows how many calls there are: no value is better than a wrong one. */

@@ -429,3 +429,51 @@ def test_the_zsh_completion_is_read_by_zsh(tmp_path):
     text = subprocess.run([ROOT / "scripts/manual", "zsh-completion", BINARY.parent], capture_output=True, text=True, check=True).stdout
     (tmp_path / "_smart-router").write_text(text)
     subprocess.run(["zsh", "-n", tmp_path / "_smart-router"], check=True, timeout=DEADLINE_S)
+
+
+def commands_of(document):
+    """The words after `smart-router` in the lines of a document that are commands."""
+    lines = (ROOT / document).read_text().splitlines()
+    found = [re.match(r"    (?:\$ build/)?smart-router ([a-z].*)", line) for line in lines]
+    return [re.sub(r" +#.*| >.*", "", match.group(1)).split() for match in found if match]
+
+
+def test_every_command_of_the_operations_guide_exists():
+    names = [name.split() for name in table_of_commands()]
+    commands = commands_of("docs/OPERATIONS.md")
+    assert len(commands) > 40
+    assert [words for words in commands if words[:1] not in names and words[:2] not in names] == []
+
+
+def test_the_nights_exercise_works_as_it_is_written(any_router, cli, tmp_path):
+    """Four tasks of docs/OPERATIONS.md."""
+    url = any_router.url
+    pods = [any_router.allocate(f"CA{i}", merchant_id="acme")["pod_name"] for i in range(7)]
+    assert any_router.post("/api/v1/allocate", {"call_sid": "CA123", "merchant_id": "acme"}).status_code == 503
+
+    # A refused merchant.
+    code, out, _ = cli("why", "CA123", url=url)
+    assert code == 0 and all(pool in out for pool in ("gold", "standard", "basic"))
+
+    # The stuck call.
+    assert "CA0" in cli("calls", "--older-than", "0s", url=url)[1]
+    assert pods[0] in cli("why", "CA0", url=url)[1]
+    assert cli("release", "CA0", url=url)[0] == 0
+    assert any_router.allocate("CA123", merchant_id="acme")["pod_name"] == pods[0]
+
+    # A pod out.
+    any_router.release("CA123")
+    assert cli("wait-drained", pods[0], url=url)[:2] == (0, f"{pods[0]}: drained\n")
+    assert any_router.get(f"/api/v1/pod/{pods[0]}").json()["state"] == "draining"
+
+    # A tier, there and back.
+    before = any_router.get("/api/v1/tiers").json()
+    tiers = tmp_path / "tiers.json"
+    tiers.write_text(cli("tiers", "get", "--json", url=url)[1])
+    tiers.write_text(json.dumps({**json.loads(tiers.read_text()), "tiers": {**before["tiers"], "gold": {"type": "exclusive", "target": 2}}}))
+    assert cli("tiers", "set", "--dry-run", tiers, url=url)[0] == 0
+    assert any_router.get("/api/v1/tiers").json() == before
+    assert cli("tiers", "set", tiers, url=url)[0] == 0
+    assert any_router.get("/api/v1/tiers").json()["tiers"]["gold"]["target"] == 2
+    assert cli("tiers", "rollback", url=url)[0] == 0
+    assert any_router.get("/api/v1/tiers").json() == before

@@ -72,7 +72,6 @@ export const api = {
   status: () => ask("status"),
   history: () => ask("history/pools"),
   pod: (name) => ask(`pod/${part(name)}`),
-  call: (sid) => ask(`call/${part(sid)}`),
   story: (sid) => ask(`call/${part(sid)}/story`),
   drain: (pod, seconds) => post("drain", seconds === null ? { pod_name: pod } : { pod_name: pod, ttl_seconds: seconds }),
   undrain: (pod) => post("undrain", { pod_name: pod }),

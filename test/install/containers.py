@@ -10,12 +10,12 @@ import pathlib
 import shutil
 import socket
 import subprocess
+import urllib.parse
 
 import basics
 from conftest import DEADLINE_S, ROOT, wait_until
 
 TOOLS = ("podman", "podman-compose", "mmdebstrap", "crun", "unshare", "nsenter", "ip", "curl", "iptables")
-MIRROR = "deb.debian.org"
 BUILD_S = 600
 
 # Containers get what a process here may have at most, no more than the test itself: raising a limit needs rights.
@@ -50,6 +50,12 @@ exec sleep infinity
 """
 
 
+def mirror():
+    """The host from which apt on this machine gets its packages."""
+    sites = subprocess.run(["apt-get", "indextargets", "--format", "$(SITE)"], capture_output=True, text=True, check=True).stdout.split()
+    return urllib.parse.urlsplit(sites[0]).hostname
+
+
 def skip_unless_possible():
     if os.geteuid() != 0:
         basics.skip("images are tried as root, in namespaces of their own")
@@ -61,7 +67,7 @@ def skip_unless_possible():
         basics.skip(f"this machine allows no namespaces: {done.stderr.strip()}")
     if "http_proxy" not in os.environ:
         try:
-            socket.create_connection((MIRROR, 80), timeout=DEADLINE_S).close()
+            socket.create_connection((mirror(), 80), timeout=DEADLINE_S).close()
         except OSError as err:
             basics.skip(f"Debian's mirror cannot be reached: {err}")
 

@@ -16,7 +16,7 @@ import subprocess
 import basics
 
 CACHE = pathlib.Path.home() / ".cache" / "smart-router"
-MIRROR = os.environ.get("DEBIAN_MIRROR", "http://deb.debian.org/debian")
+MIRROR = os.environ.get("DEBIAN_MIRROR", "").split()  # none: mmdebstrap knows Debian's, with its updates
 PATIENCE_S = 120
 ENVIRONMENT = {"PATH": "/usr/sbin:/usr/bin:/sbin:/bin", "LC_ALL": "C.UTF-8", "DEBIAN_FRONTEND": "noninteractive"}
 
@@ -40,7 +40,7 @@ def archive(packages):
         CACHE.mkdir(parents=True, exist_ok=True)
         partial = path.with_suffix(f".{os.getpid()}.tar")
         made = subprocess.run(
-            ["mmdebstrap", "--variant=minbase", f"--include={','.join(packages)}", release(), partial, MIRROR],
+            ["mmdebstrap", "--variant=minbase", f"--include={','.join(packages)}", release(), partial, *MIRROR],
             env={**os.environ, **ENVIRONMENT}, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.STDOUT,
             text=True, check=False,
         )

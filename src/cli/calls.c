@@ -215,8 +215,6 @@ static int show_story(struct view *view)
     status = view_get(view, &json);
     if (status != EXIT_OK || view->is_json)
         return status;
-    view_safe(view, json_get_string(json, "call_sid"));
-    strbuf_append_str(&view->out, ": ");
     view_safe(view, json_get_string(json, "summary"));
     strbuf_append_char(&view->out, '\n');
     cJSON_ArrayForEach(step, member(json, "story"))

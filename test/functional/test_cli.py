@@ -353,7 +353,7 @@ def test_events_end_with_their_reader(router, tmp_path):
 
 
 STORY = {
-    "call_sid": "CA1", "state": "ended", "summary": "It got voice-agent-0, and ended with a release.",
+    "call_sid": "CA1", "state": "ended", "summary": "CA1 ended 2 minutes ago: a client released it.",
     "story": [{"time": "2026-01-01T00:00:00Z", "event": "allocated", "sentence": "It got voice-agent-0 of pool:gold."},
               {"time": "2026-01-01T00:03:00Z", "event": "released", "sentence": "A client released it."}],
 }
@@ -369,7 +369,7 @@ def test_why_tells_the_story_of_a_scripted_router(cli):
         code, out, err = cli("why", "CA1", url=url)
         assert (code, err) == (0, "")
         lines = out.splitlines()
-        assert lines[0] == "CA1: It got voice-agent-0, and ended with a release."
+        assert lines[0] == "CA1 ended 2 minutes ago: a client released it."
         assert re.fullmatch(r" *\d+d\d\dh ago  It got voice-agent-0 of pool:gold\.", lines[1]) and lines[2].endswith("A client released it.")
         code, out, err = cli("why", "CA2", url=url)
         assert (code, out, err) == (1, "", "smart-router: 404 call not found\n")
@@ -379,7 +379,7 @@ def test_why_tells_the_story_of_a_real_call(any_router, cli):
     pod = any_router.allocate("CA1")["pod_name"]
     any_router.release("CA1")
     code, out, err = cli("why", "CA1", url=any_router.url)
-    assert (code, err) == (0, "") and out.startswith("CA1: ") and pod in out and len(out.splitlines()) >= 2
+    assert (code, err) == (0, "") and out.startswith("CA1 ended ") and pod in out and len(out.splitlines()) >= 2
     assert cli("why", "CA9", url=any_router.url)[0] == 1
 
 

@@ -230,10 +230,10 @@ def test_each_call_is_one_evalsha_and_nothing_else(start_redis, start_on, has_po
     for path in ("/api/v1/allocate", "/api/v1/release"):
         stats, clients, inner = counted(server, router, path, calls)
         assert clients == {"EVALSHA": CALLS}
-        assert stats["evalsha"] == CALLS
+        assert stats["evalsha"] >= CALLS  # more: tasks that ran between the reset of the counts and MONITOR
         assert all(count % CALLS == 0 for count in inner.values()), inner  # the same for each call
         for name, count in inner.items():
-            assert stats[name.lower()] == count or name in ("TIME", "EXISTS")
+            assert stats[name.lower()] >= count or name in ("TIME", "EXISTS")
         assert sum(inner.values()) <= 11 * CALLS, inner
         print(f"{path}: {CALLS} EVALSHA, in each: {({name: n // CALLS for name, n in inner.items()})}")
 

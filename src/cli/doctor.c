@@ -14,6 +14,7 @@ enum {
     FACTS_MAX = 256 * 1024 * 1024,
     SENTENCE_MAX = 16 * 1024,
     REPORT_MAX = 1024 * 1024,
+    REFUSED_SUMS = 20,
 };
 
 /* The facts and the memory of their trees. */
@@ -77,6 +78,22 @@ static int ask_heartbeats(struct view *view, struct patient *patient)
     return status;
 }
 
+/* The sums of the last five minutes, of 15 seconds each. */
+static int ask_refused(struct view *view, struct patient *patient)
+{
+    const cJSON *history = NULL, *refused;
+    int status = ask(view, patient, "/api/v1/history/pools", &history);
+    int count = cJSON_GetArraySize(member(history, "refused"));
+    int at = 0;
+
+    cJSON_ArrayForEach(refused, member(history, "refused"))
+    {
+        if (count - at++ <= REFUSED_SUMS && cJSON_IsNumber(refused) && refused->valuedouble > 0)
+            patient->facts.refused_calls += (uint64_t)refused->valuedouble;
+    }
+    return status;
+}
+
 static void note_clock(struct doctor_facts *facts, uint64_t asked_ms)
 {
     uint64_t router_ms, now_ms = clock_wall_ms();
@@ -97,6 +114,8 @@ static int gather_from_store(struct view *view, struct patient *patient)
         view_path(view, "/api/v1/calls?state=expired&limit=1000", NULL);
         status = view_pages(view, note_expired, patient);
     }
+    if (status == EXIT_OK)
+        status = ask_refused(view, patient);
     if (status == EXIT_OK)
         status = ask_kept_calls(view, patient);
     return status == EXIT_OK ? ask_heartbeats(view, patient) : status;

@@ -26,6 +26,7 @@ struct doctor_facts {
     uint64_t expired_calls;
     const char *expired_call; /* one of them */
     uint64_t kept_calls;      /* that somebody has renewed */
+    uint64_t refused_calls;   /* by this router in the last five minutes */
     bool has_heartbeats;      /* of any pod */
     int64_t clock_ahead_ms;   /* of the router, before this machine */
 };

@@ -295,6 +295,18 @@ static bool find_no_capacity(const struct doctor_facts *facts, struct doctor_fin
     return true;
 }
 
+/* Perhaps those of one merchant alone, whose pools are full or misspelt while others have room. */
+static bool find_refused(const struct doctor_facts *facts, struct doctor_finding *finding)
+{
+    unsigned long long refused = facts->refused_calls;
+
+    if (refused == 0)
+        return false;
+    SAY("%llu call%s got no pod in the last five minutes.", refused, refused == 1 ? "" : "s");
+    HELP("smart-router events   # waits for the next one: then: smart-router why SID");
+    return true;
+}
+
 /* Appends "gold has 0 of 2" for each tier that `is_short` names; how many there are. */
 static size_t append_tiers(struct strbuf *buf, const struct doctor_facts *facts,
                            bool (*is_short)(const cJSON *tier))
@@ -577,6 +589,7 @@ const struct doctor_check doctor_checks[] = {
     {"stream_url", DOCTOR_FAULT, ANYWAY, find_stream_url},
     {"certificate_ended", DOCTOR_FAULT, ANYWAY, find_ended_certificate},
     {"sync_late", DOCTOR_FAULT, STORE, find_late_sync},
+    {"calls_refused", DOCTOR_WARNING, STORE, find_refused},
     {"tier_empty", DOCTOR_WARNING, STORE, find_empty_tiers},
     {"calls_expired", DOCTOR_WARNING, STORE, find_expired},
     {"redis_lost_data", DOCTOR_WARNING, STORE, find_wipe},

@@ -179,6 +179,13 @@ def test_a_router_without_a_free_pod_says_what_holds_them(doctor, start_well, tm
     assert doctor.findings(router) == []
 
 
+def test_refused_calls_of_one_merchant_are_told_while_others_have_room(doctor, start_well):
+    router = start_well({"TIER_CONFIG": '{"gold":2}', "STATIC_PODS": "a,b"})
+    router.put("/api/v1/merchants/acme", {"fallback": ["glod"]})
+    assert router.post("/api/v1/allocate", {"call_sid": "CA1", "merchant_id": "acme"}).status_code == 503
+    doctor.expect(router, "calls_refused", "1 call got no pod in the last five minutes", "smart-router events .*smart-router why SID")
+
+
 def test_a_call_whose_lease_has_run_out_is_told(doctor, start_well, tmp_path):
     router = start_well({"LEASE_TTL": "1s", "CLEANUP_INTERVAL": "24h", "CONNECT_TIMEOUT": "24h"})
     router.allocate("CA1")

@@ -31,7 +31,7 @@ const SENTENCES = {
 };
 
 function line(event) {
-  const [level, sentence] = (SENTENCES[event.event] ?? (() => ["", ""]))(event);
+  const [level, sentence] = (Object.hasOwn(SENTENCES, event.event) ? SENTENCES[event.event] : () => ["", ""])(event);
   return h("li", { class: level, "data-id": event.id },
     h("time", { datetime: event.time }, event.time ? clockTime(event.time) : ""),
     h("span", { class: "kind" }, event.event.replaceAll("_", " ")), h("span", { class: "what" }, sentence));

@@ -6,6 +6,7 @@
 -- include base
 -- include deadline
 -- include fence
+-- include past_cut
 if ARG.fence == '' then
   rc('SET', P .. 'leader:ours', 'without election', 'PX', '600000') -- see leader.lua
 end
@@ -22,7 +23,11 @@ while type(ended[old * 2 + 2]) == 'string' and
   old = old + 1
 end
 if old > 0 then
-  rc('LTRIM', KEY.CALLS_ENDED, old * 2, '-1')
+  past_cut(old * 2)
+end
+local length = redis.pcall('LLEN', KEY.CALLS_ENDED)
+if type(length) == 'number' and length > (CONST.PAST_CALLS_MAX + CONST.PAST_SLACK) * 2 then
+  past_cut(-2 * CONST.PAST_CALLS_MAX)
 end
 -- If nobody sweeps any more, nothing is left of it a day later.
 redis.pcall('PEXPIRE', KEY.CALLS_ENDED, TEXT.RECORD_GRACE_MS)

@@ -11,7 +11,9 @@ for i = 1, #found, 2 do
   local silent = now - found[i + 1]
   local n = #answer
   answer[n + 1] = found[i]
-  answer[n + 2] = rc('GET', P .. 'carrier:' .. found[i]) or ''
+  -- A key that somebody has damaged hides this version alone.
+  local version = redis.pcall('GET', P .. 'carrier:' .. found[i])
+  answer[n + 2] = type(version) == 'string' and version or ''
   answer[n + 3] = string.format('%.0f', silent > 0 and silent or 0)
 end
 return answer

@@ -70,9 +70,17 @@ static void put_router(struct json_writer *json, const char *name, const char *v
     json_object_end(json);
 }
 
-/* A router with a store of its own is the only one. */
+/*
+ * A router with a store of its own is the only one. A shared store that did not answer: they are not known,
+ * and nobody may take the others for dead.
+ */
 static void put_routers(struct json_writer *json, const struct api *api, const struct store_facts *facts)
 {
+    struct store_health health;
+
+    store_health(api->store, &health);
+    if (!facts && health.is_shared)
+        return;
     json_key(json, "routers");
     json_array_begin(json);
     for (size_t i = 0; facts && i < facts->router_count; i++)

@@ -183,7 +183,8 @@ static void help_elect(const struct doctor_facts *facts, struct doctor_finding *
         HELP("kubectl -n %s get lease; kubectl -n %s auth can-i update leases.coordination.k8s.io",
              word_of(text_of(facts->settings, "namespace")), word_of(text_of(facts->settings, "namespace")));
     else
-        HELP("redis-cli -u \"$REDIS_URL\" del %sleader   # the routers elect another one at once",
+        HELP("redis-cli -u \"$REDIS_URL\" del %sleader   # if it is really gone: the routers elect "
+             "another one at once",
              word_of(text_of(facts->settings, "key_prefix")));
 }
 
@@ -207,8 +208,8 @@ static bool find_gone_leader(const struct doctor_facts *facts, struct doctor_fin
         if (strcmp(text_of(router, "name"), leader) == 0)
             return false;
     }
-    if (!leader[0])
-        return false;
+    if (!leader[0] || !member(facts->diagnosis, "routers"))
+        return false; /* there is none, or the store did not tell the routers */
     SAY("The leader is %s, but no router of this name is alive: new pods are not noticed, and the pods of "
         "ended "
         "calls are not freed.",

@@ -281,6 +281,19 @@ def test_a_leader_that_is_dead_is_told_and_mended(doctor, start_well_on, start_r
     calm(doctor, second)
 
 
+def test_a_damaged_key_does_not_make_the_leader_dead(doctor, start_well_on, start_redis):
+    server = start_redis(**DURABLE)
+    first = start_well_on(server)
+    second = start_well_on(server)
+    leader = first.get("/api/v1/status").json()["leader"]
+    client = server.client()
+    client.delete(f"voice:carrier:{leader}")
+    client.hset(f"voice:carrier:{leader}", "damaged", "1")
+    routers = {router["name"]: router["version"] for router in second.get("/api/v1/diagnosis").json()["routers"]}
+    assert len(routers) == 2 and leader in routers
+    assert "leader_gone" not in [finding["name"] for finding in doctor.findings(second)]
+
+
 def test_versions_that_differ_are_told(doctor, start_well_on, start_redis, tmp_path):
     """The second router is the same program with another version in it."""
     server = start_redis(**DURABLE)

@@ -309,6 +309,24 @@ def test_a_release_cuts_a_list_that_is_too_long(redis_server, start_on):
     assert story_of(router, "old-1001")["state"] == "ended"
 
 
+def test_a_user_that_may_not_cut_the_list_loses_stories_and_nothing_else(start_redis, start_on):
+    """Every step that ends a call has work with the list: it is too long, and its first entries are too old."""
+    server = start_redis()
+    server.cli("ACL", "SETUSER", "router", "on", ">secret", "+@all", "-ltrim", "~*", "&*")
+    client = server.client()
+    fill = lambda: client.rpush("voice:calls:ended", *(text for i in range(11001) for text in (f"old-{i}", "released\n1\n0\np\npool:gold\n\n\n1\n")))
+    env = {**SWEEPS, "REDIS_URL": f"unix://router:secret@{server.socket_path}", "LEASE_TTL": "1s", "CALL_MAX_DURATION": "1s"}
+    router = start_on(server, env)
+    fill()
+    router.allocate("CA1")
+    wait_until(lambda: router.get("/api/v1/call/CA1").status_code == 404, "a sweep has ended the call")
+    wait_until(lambda: client.llen("voice:calls:ended") <= 2, "the list does not grow")
+    router.post("/api/v1/pods", {"pod_name": "box", "address": "127.0.0.1:9000", "tier": "gold"})
+    fill()
+    assert router.delete("/api/v1/pod/box").status_code == 200
+    assert router.log_lines("background task failed") == []
+
+
 # Bad input, and data that others have made.
 
 

@@ -1,4 +1,5 @@
 -- include base
+-- include past_cut
 -- A call has left its pod: it has ended, or goes on elsewhere. For its story it is added to
 -- {prefix}calls:ended, as two texts. The first is its call_sid. The second has nine lines: how it
 -- left (`why`); when, two lines, as TIME says it; pod, pool, merchant, provider, allocated_at, and
@@ -13,6 +14,6 @@ local function past_add(call_sid, why, record)
     record[3] or '', record[4] or '', record[5] or '', renewed}, '\n')
   local length = redis.pcall('RPUSH', KEY.CALLS_ENDED, call_sid, text)
   if type(length) == 'number' and length > (CONST.PAST_CALLS_MAX + CONST.PAST_SLACK) * 2 then
-    rc('LTRIM', KEY.CALLS_ENDED, -2 * CONST.PAST_CALLS_MAX, '-1')
+    past_cut(-2 * CONST.PAST_CALLS_MAX)
   end
 end

@@ -337,7 +337,7 @@ static const char *summarize(struct story *story, const char *call_sid)
         write_age(&buf, result->story.now_ms, end->ended_at_ms);
         strbuf_append_str(&buf, " ago: ");
         write_end(&buf, end->how, end->pod);
-    } else {
+    } else if (result->story.refusal) {
         strbuf_append_str(&buf, " got no pod ");
         write_age(&buf, result->story.now_ms, result->story.refusal->at_ms);
         strbuf_append_str(&buf, " ago: ");

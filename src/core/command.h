@@ -515,20 +515,20 @@ struct set_status {
 
 struct tier_status {
     const char *name;
-    bool is_shared;
-    bool is_configured; /* false: removed, but still has pods that carry calls */
+    uint64_t calls;
+    uint64_t capacity; /* calls that its pods could carry if all were available */
+    uint64_t free;     /* calls that its available pods could take now */
     uint32_t target;
     uint32_t max_concurrent;
     uint32_t assigned;
     uint32_t by_state[POD_STATES];
-    uint64_t calls;
     /* For autoscaling. */
-    struct tier_scaling scaling;
-    uint64_t held_calls; /* on pods that drain or are suspended */
     uint32_t leaving;    /* of the pods that drain: Kubernetes removes them, or they are surplus */
+    uint64_t held_calls; /* on pods that drain or are suspended */
     uint64_t waiting;    /* calls that wait, and whose chain begins here: none can wait yet */
-    uint64_t capacity;   /* calls that its pods could carry if all were available */
-    uint64_t free;       /* calls that its available pods could take now */
+    struct tier_scaling scaling;
+    bool is_shared;
+    bool is_configured; /* false: removed, but still has pods that carry calls */
 };
 
 /* One version of a configuration: see core/history.h. */

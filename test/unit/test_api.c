@@ -696,10 +696,13 @@ static void assert_tells(const struct world *world, const char *const *texts, si
     const char *at = world->request.answer;
 
     for (size_t i = 0; i < count; i++) {
-        at = strstr(at, texts[i]);
-        if (!at)
+        const char *found = strstr(at, texts[i]);
+
+        if (!found) {
             fail_msg("\"%s\" is not told: %s", texts[i], world->request.answer);
-        at += strlen(texts[i]);
+            return;
+        }
+        at = found + strlen(texts[i]);
     }
 }
 

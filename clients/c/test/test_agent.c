@@ -64,6 +64,8 @@ static bool play_answer(struct fake_router *router, const struct sr_exchange *ex
         return play->knows_pod ? reply(answer, 200, play->heartbeat)
                                : reply(answer, 404, "{\"error\":\"pod not found\"}");
     }
+    if (ends_with(exchange->path, "/allocate"))
+        return reply(answer, 200, "{\"pod_name\":\"agent-1\",\"ws_url\":\"wss://a/1\"}");
     if (ends_with(exchange->path, "/release")) {
         play->releases++;
         snprintf(play->release_body, sizeof(play->release_body), "%s", exchange->body);
@@ -301,6 +303,29 @@ static void agent__a_failed_allocation_does_not_release_its_call(void **state)
     assert_int_equal(smartrouter_pending_releases(world.client), 1);
 }
 
+/* Of two calls that got their pods from the agent's own client, one ends, and one goes on elsewhere. */
+static void agent__a_call_that_the_router_ended_may_be_released_again_and_a_moved_one_not(void **state)
+{
+    const struct smartrouter_call_request ended = {.size = sizeof(ended), .call_sid = "CA1"},
+                                          moved = {.size = sizeof(moved), .call_sid = "CA2"};
+
+    (void)state;
+    smartrouter_client_set(world.client, "ENABLE_VOICE_AGENT_POD_ISOLATION", "true", NULL, 0);
+    smartrouter_client_set(world.client, "SMART_ROUTER_PERCENTAGE", "100", NULL, 0);
+    assert_int_equal(smartrouter_allocate(world.client, &ended, NULL), SMARTROUTER_OK);
+    assert_int_equal(smartrouter_allocate(world.client, &moved, NULL), SMARTROUTER_OK);
+    smartrouter_agent_call_began(world.agent, "CA1");
+    smartrouter_agent_call_began(world.agent, "CA2");
+    world.play.heartbeat = "{\"renewed\":[],\"ended\":[\"CA1\"],\"conflicts\":[\"CA2\"]}";
+    advance(0);
+    assert_int_equal(smartrouter_agent_calls(world.agent), 0);
+    world.play.is_away = true;
+    assert_int_equal(smartrouter_allocate(world.client, &moved, NULL), SMARTROUTER_BUSY);
+    assert_int_equal(smartrouter_pending_releases(world.client), 0);
+    assert_int_equal(smartrouter_allocate(world.client, &ended, NULL), SMARTROUTER_BUSY);
+    assert_int_equal(smartrouter_pending_releases(world.client), 1);
+}
+
 static void agent__a_call_that_came_back_cancels_its_pending_release(void **state)
 {
     (void)state;
@@ -412,6 +437,7 @@ int main(void)
         AGENT_TEST(agent__the_last_stream_that_breaks_keeps_the_call_for_a_minute),
         AGENT_TEST(agent__the_end_of_a_call_does_not_wait_for_its_streams),
         AGENT_TEST(agent__a_failed_allocation_does_not_release_its_call),
+        AGENT_TEST(agent__a_call_that_the_router_ended_may_be_released_again_and_a_moved_one_not),
         AGENT_TEST(agent__a_call_that_came_back_cancels_its_pending_release),
         AGENT_TEST(agent__returns_a_call_that_was_adopted_after_its_end),
         AGENT_TEST(agent__has_a_thousand_calls_at_most),

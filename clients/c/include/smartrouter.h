@@ -192,7 +192,8 @@ struct smartrouter_call_request {
  * is no pod: disabled, percentage, merchants, breaker_open, no_pods, refused, unavailable.
  *
  * Only an empty `call_sid` is INVALID. A request that failed, but may have been carried out, is released in
- * the background.
+ * the background; not so a call that this client has: one that is kept, one of its agents, or one that got a
+ * pod from it (of the last 10,000) and was not released since.
  */
 SMARTROUTER_API enum smartrouter_result smartrouter_allocate(struct smartrouter_client *client,
                                                              const struct smartrouter_call_request *request,
@@ -302,7 +303,10 @@ SMARTROUTER_API enum smartrouter_result smartrouter_agent_new(struct smartrouter
                                                               struct smartrouter_agent **ret_agent);
 /* Is it registered now? `wait_ms`: waits for it so long at most; -1: until it is, or the agent stops. */
 SMARTROUTER_API bool smartrouter_agent_is_ready(struct smartrouter_agent *agent, int wait_ms);
-/* A stream has opened: heartbeats list the call. Again for a stream that came back. */
+/*
+ * A stream has opened: heartbeats list the call. Again for a stream that came back, also while the old one is
+ * still open: once for each stream.
+ */
 SMARTROUTER_API enum smartrouter_result smartrouter_agent_call_began(struct smartrouter_agent *agent,
                                                                      const char *call_sid);
 /* The call has ended: it is released with the pod's name. NOT_FOUND: the agent does not have it (any more).
@@ -312,6 +316,8 @@ smartrouter_agent_call_ended(struct smartrouter_agent *agent, const char *call_s
 /*
  * The stream has ended with this close code (1006: without one). 1000, 1001 and 1005 end the call; with
  * others it stays for 60 s, in which smartrouter_agent_call_began takes it up again; then it is released.
+ * While another stream of the call is open, the end of this one changes nothing: the last one decides. Once
+ * for each stream that smartrouter_agent_call_began was told of.
  */
 SMARTROUTER_API enum smartrouter_result smartrouter_agent_stream_closed(struct smartrouter_agent *agent,
                                                                         const char *call_sid, int close_code);

@@ -29,6 +29,7 @@ enum {
 struct agent_call {
     struct agent_call *next;
     int64_t keep_until_ms; /* NOT_BROKEN, or when a broken call is released */
+    unsigned streams;      /* that are open: an old one may close after the one that took its call up */
     char call_sid[SR_NAME_MAX + 1];
 };
 
@@ -212,6 +213,15 @@ static struct agent_call **agent_find(struct smartrouter_agent *agent, const cha
     return at;
 }
 
+bool sr_agents_have(const struct smartrouter_client *client, const char *call_sid)
+{
+    struct smartrouter_agent *agent = client->agents;
+
+    while (agent && !*agent_find(agent, call_sid))
+        agent = agent->next;
+    return agent != NULL;
+}
+
 /* Returns whether there was such a call. Under the lock. */
 static bool agent_drop(struct smartrouter_agent *agent, const char *call_sid)
 {
@@ -240,6 +250,7 @@ static enum smartrouter_result agent_add(struct smartrouter_agent *agent, const 
         agent->call_count++;
     }
     (*at)->keep_until_ms = NOT_BROKEN;
+    (*at)->streams++;
     return SMARTROUTER_OK;
 }
 
@@ -273,28 +284,43 @@ enum smartrouter_result smartrouter_agent_call_ended(struct smartrouter_agent *a
                                NULL);
 }
 
+/* The call may come back for a while. Under the lock. */
+static void agent_keep_broken(struct smartrouter_agent *agent, struct agent_call *call)
+{
+    const int64_t now_ms = sr_now_ms(agent->client);
+
+    call->keep_until_ms = now_ms + KEEP_BROKEN_MS;
+    if (agent->beat_ms > now_ms + EXTRA_BEAT_MS)
+        agent->beat_ms = now_ms + EXTRA_BEAT_MS;
+    pthread_cond_broadcast(&agent->client->changed);
+}
+
 enum smartrouter_result smartrouter_agent_stream_closed(struct smartrouter_agent *agent, const char *call_sid,
                                                         int close_code)
 {
+    const bool is_hang_up = close_code == 1000 || close_code == 1001 || close_code == 1005;
     struct smartrouter_client *client = agent->client;
     struct agent_call *call;
-    int64_t now_ms;
+    bool is_ours, is_last;
 
-    if (close_code == 1000 || close_code == 1001 || close_code == 1005)
-        return smartrouter_agent_call_ended(agent, call_sid, "stream_closed");
     if (!sr_is_call_sid(call_sid))
         return SMARTROUTER_INVALID;
     pthread_mutex_lock(&client->lock);
-    now_ms = sr_now_ms(client);
     call = *agent_find(agent, call_sid);
-    if (call) {
-        call->keep_until_ms = now_ms + KEEP_BROKEN_MS;
-        if (agent->beat_ms > now_ms + EXTRA_BEAT_MS)
-            agent->beat_ms = now_ms + EXTRA_BEAT_MS;
-        pthread_cond_broadcast(&client->changed);
-    }
+    is_ours = call != NULL;
+    if (is_ours && call->streams > 0)
+        call->streams--;
+    is_last = is_ours && call->streams == 0;
+    if (is_last && is_hang_up)
+        agent_drop(agent, call_sid);
+    else if (is_last)
+        agent_keep_broken(agent, call);
     pthread_mutex_unlock(&client->lock);
-    return call ? SMARTROUTER_OK : SMARTROUTER_NOT_FOUND;
+    if (!is_ours)
+        return SMARTROUTER_NOT_FOUND;
+    if (!is_last || !is_hang_up)
+        return SMARTROUTER_OK;
+    return smartrouter_release(client, call_sid, agent->pod_name, "stream_closed", NULL);
 }
 
 size_t smartrouter_agent_calls(struct smartrouter_agent *agent)
@@ -382,6 +408,9 @@ static void agent_take_list(struct smartrouter_agent *agent, const struct smartr
             continue;
         pthread_mutex_lock(&agent->client->lock);
         is_ours = agent_drop(agent, call_sid);
+        /* A call in "conflicts" goes on, on another pod. */
+        if (strcmp(name, "ended") == 0)
+            sr_held_remove(&agent->client->held, call_sid);
         pthread_mutex_unlock(&agent->client->lock);
         if (is_ours && agent->call_over)
             agent->call_over(agent->call_over_arg, call_sid, strcmp(name, "conflicts") == 0);

@@ -86,6 +86,16 @@ struct allocation {
     enum smartrouter_result result;
 };
 
+static void allocation_remember(struct smartrouter_client *client, const char *call_sid, bool has_pod)
+{
+    pthread_mutex_lock(&client->lock);
+    if (has_pod)
+        sr_held_add(&client->held, call_sid);
+    else
+        sr_held_remove(&client->held, call_sid);
+    pthread_mutex_unlock(&client->lock);
+}
+
 static enum sr_class allocation_ask(struct smartrouter_client *client,
                                     const struct smartrouter_call_request *request,
                                     struct smartrouter_answer **ret_answer)
@@ -110,8 +120,12 @@ static enum sr_class allocation_ask(struct smartrouter_client *client,
         class = sr_ask(client, &ask, ret_answer, &may_have_arrived);
     cJSON_Delete(body);
     /* "No pods" also says that no earlier try was carried out: the call would have kept its pod. */
-    if (class != SR_DONE && class != SR_NO_PODS && (may_have_arrived || had_release))
+    if (class == SR_DONE || class == SR_NO_PODS)
+        allocation_remember(client, request->call_sid, class == SR_DONE);
+    else if (had_release)
         sr_release_later(client, request->call_sid, NULL, "allocate_unanswered");
+    else if (may_have_arrived)
+        sr_release_unless_live(client, request->call_sid, "allocate_unanswered");
     return class;
 }
 
@@ -286,6 +300,15 @@ enum smartrouter_result smartrouter_call_end(struct smartrouter_call *call, cons
     return result;
 }
 
+bool sr_calls_have(const struct smartrouter_client *client, const char *call_sid)
+{
+    const struct smartrouter_call *call = client->calls;
+
+    while (call && (!call->is_kept || strcmp(call->call_sid, call_sid) != 0))
+        call = call->next;
+    return call != NULL;
+}
+
 int64_t sr_calls_due_ms(const struct smartrouter_client *client)
 {
     int64_t due_ms = INT64_MAX;
@@ -303,6 +326,7 @@ static void calls_end(struct smartrouter_client *client, const char *call_sid)
         if (strcmp(call->call_sid, call_sid) == 0) {
             call->is_kept = false;
             call->is_over = true;
+            sr_held_remove(&client->held, call_sid);
         }
     }
 }

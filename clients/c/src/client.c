@@ -227,6 +227,7 @@ struct smartrouter_client *smartrouter_client_free(struct smartrouter_client *cl
     if (client->has_worker)
         client_stop_worker(client);
     sr_releases_give_up(client);
+    sr_held_empty(&client->held);
     sr_http_free(client->http);
     free(client->authorization);
     sr_breaker_give_back(client->breaker);

@@ -15,9 +15,11 @@
 #include <pthread.h>
 
 enum {
-    SR_NAME_MAX = 128,             /* characters of a call_sid; a pod's name has 63 */
-    SR_CALLS_MAX = 1000,           /* in one renewal or heartbeat */
-    SR_RELEASES_MAX = 10000,       /* that wait; then the oldest is given up */
+    SR_NAME_MAX = 128,       /* characters of a call_sid; a pod's name has 63 */
+    SR_CALLS_MAX = 1000,     /* in one renewal or heartbeat */
+    SR_RELEASES_MAX = 10000, /* that wait; then the oldest is given up */
+    SR_HELD_MAX = 10000,     /* calls that are remembered; then the oldest is forgotten */
+    SR_HELD_BUCKETS = 4096,
     SR_RELEASE_FIRST_MS = 1000,    /* the wait before a release is repeated; it doubles */
     SR_RELEASE_LONGEST_MS = 30000, /* up to this */
     SR_TRY_FIRST_MS = 100,         /* the wait before an operation's second try; it doubles */
@@ -44,6 +46,13 @@ struct smartrouter_call {
     bool is_over;     /* under the lock */
 };
 
+/* Calls that got a pod from this client and are not released yet. See held.c. Under the lock. */
+struct sr_held {
+    struct sr_held_call *buckets[SR_HELD_BUCKETS];
+    struct sr_held_call *oldest, *newest;
+    size_t count;
+};
+
 struct smartrouter_client {
     struct smartrouter_settings *settings; /* those of the rollout are under the lock */
     struct sr_breaker *breaker;
@@ -59,6 +68,7 @@ struct smartrouter_client {
     size_t release_count;
     struct smartrouter_call *calls;
     struct smartrouter_agent *agents;
+    struct sr_held held;
     const void *busy_with; /* the agent that the background thread works for */
     bool is_stopping;
 
@@ -126,6 +136,8 @@ enum smartrouter_result sr_drained(struct smartrouter_client *client, const char
 /* Leaves a release to the background, unless one of this call waits already. */
 void sr_release_later(struct smartrouter_client *client, const char *call_sid, const char *pod_name,
                       const char *reason);
+/* The same for an allocation without an answer, unless this client has the call: it would be ended. */
+void sr_release_unless_live(struct smartrouter_client *client, const char *call_sid, const char *reason);
 /* Takes the call's release back, if one waits; waits for one that is on its way. Returns whether there was
  * one. */
 bool sr_release_forget(struct smartrouter_client *client, const char *call_sid);
@@ -139,11 +151,25 @@ int64_t sr_releases_due_ms(const struct smartrouter_client *client);
 void sr_releases_work(struct smartrouter_client *client, int64_t now_ms);
 void sr_releases_give_up(struct smartrouter_client *client);
 
+/* ---- held.c ---- */
+
+bool sr_held_has(struct sr_held *held, const char *call_sid);
+/* The newest one now. Does nothing without memory. */
+void sr_held_add(struct sr_held *held, const char *call_sid);
+void sr_held_remove(struct sr_held *held, const char *call_sid);
+void sr_held_empty(struct sr_held *held);
+
 /* ---- calls.c: the same for renewals ---- */
+
+/* Does a kept call have this sid? Under the lock. */
+bool sr_calls_have(const struct smartrouter_client *client, const char *call_sid);
 int64_t sr_calls_due_ms(const struct smartrouter_client *client);
 void sr_calls_work(struct smartrouter_client *client, int64_t now_ms);
 
 /* ---- agent.c: the same for heartbeats and registrations ---- */
+
+/* Does an agent of this client have the call? Under the lock. */
+bool sr_agents_have(const struct smartrouter_client *client, const char *call_sid);
 int64_t sr_agents_due_ms(const struct smartrouter_client *client);
 void sr_agents_work(struct smartrouter_client *client, int64_t now_ms);
 

@@ -110,8 +110,15 @@ static int64_t release_wait_ms(const struct smartrouter_client *client, int trie
     return sr_jittered_ms(client, wait_ms);
 }
 
-void sr_release_later(struct smartrouter_client *client, const char *call_sid, const char *pod_name,
-                      const char *reason)
+/* Does this client have the call, so that nothing but its end may release it? */
+static bool call_is_live(struct smartrouter_client *client, const char *call_sid)
+{
+    return sr_calls_have(client, call_sid) || sr_agents_have(client, call_sid) ||
+           sr_held_has(&client->held, call_sid);
+}
+
+static void release_later(struct smartrouter_client *client, const char *call_sid, const char *pod_name,
+                          const char *reason, bool also_live)
 {
     struct sr_release *release = release_new(call_sid, pod_name, reason);
     const int64_t now_ms = sr_now_ms(client);
@@ -125,11 +132,12 @@ void sr_release_later(struct smartrouter_client *client, const char *call_sid, c
     release->due_ms = now_ms + release_wait_ms(client, 0);
     release->give_up_ms = now_ms + sr_setting_ms(client->settings, SR_LEASE_S);
     pthread_mutex_lock(&client->lock);
-    if (releases_find(client, call_sid)) {
+    if (releases_find(client, call_sid) || (!also_live && call_is_live(client, call_sid))) {
         pthread_mutex_unlock(&client->lock);
         release_free(release);
         return;
     }
+    sr_held_remove(&client->held, call_sid);
     is_full = releases_make_room(client);
     releases_append(client, release);
     pthread_mutex_unlock(&client->lock);
@@ -140,6 +148,17 @@ void sr_release_later(struct smartrouter_client *client, const char *call_sid, c
                "%d releases wait: the oldest is given up, its pod is free when its lease ends",
                SR_RELEASES_MAX);
     }
+}
+
+void sr_release_later(struct smartrouter_client *client, const char *call_sid, const char *pod_name,
+                      const char *reason)
+{
+    release_later(client, call_sid, pod_name, reason, true);
+}
+
+void sr_release_unless_live(struct smartrouter_client *client, const char *call_sid, const char *reason)
+{
+    release_later(client, call_sid, NULL, reason, false);
 }
 
 bool sr_release_forget(struct smartrouter_client *client, const char *call_sid)
@@ -191,6 +210,9 @@ enum smartrouter_result smartrouter_release(struct smartrouter_client *client, c
         *ret_answer = NULL;
     if (!sr_is_call_sid(call_sid) || (pod_name && !sr_is_pod_name(pod_name)))
         return result;
+    pthread_mutex_lock(&client->lock);
+    sr_held_remove(&client->held, call_sid);
+    pthread_mutex_unlock(&client->lock);
     if (sr_release_try(client, call_sid, pod_name, reason, &result, &answer)) {
         struct sr_release *release;
 

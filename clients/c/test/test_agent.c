@@ -64,6 +64,8 @@ static bool play_answer(struct fake_router *router, const struct sr_exchange *ex
         return play->knows_pod ? reply(answer, 200, play->heartbeat)
                                : reply(answer, 404, "{\"error\":\"pod not found\"}");
     }
+    if (ends_with(exchange->path, "/allocate"))
+        return reply(answer, 200, "{\"pod_name\":\"agent-1\",\"ws_url\":\"wss://a/1\"}");
     if (ends_with(exchange->path, "/release")) {
         play->releases++;
         snprintf(play->release_body, sizeof(play->release_body), "%s", exchange->body);
@@ -238,6 +240,92 @@ static void agent__a_call_that_came_back_is_not_released_for_its_first_stream(vo
     assert_int_equal(smartrouter_agent_calls(world.agent), 1);
 }
 
+/* The old stream ends after the new one has opened, in any way. */
+static void agent__an_old_stream_that_closes_late_does_not_end_its_call(void **state)
+{
+    static const int CODES[] = {1006, 1012, 1000, 1001, 1005};
+
+    (void)state;
+    advance(0);
+    smartrouter_agent_call_began(world.agent, "CA1");
+    for (size_t i = 0; i < sizeof(CODES) / sizeof(*CODES); i++) {
+        smartrouter_agent_call_began(world.agent, "CA1");
+        assert_int_equal(smartrouter_agent_stream_closed(world.agent, "CA1", CODES[i]), SMARTROUTER_OK);
+        advance(120000);
+        assert_int_equal(world.play.releases, 0);
+        assert_int_equal(smartrouter_agent_calls(world.agent), 1);
+    }
+    assert_int_equal(smartrouter_agent_stream_closed(world.agent, "CA1", 1000), SMARTROUTER_OK);
+    assert_int_equal(world.play.releases, 1);
+    assert_int_equal(smartrouter_agent_calls(world.agent), 0);
+}
+
+static void agent__the_last_stream_that_breaks_keeps_the_call_for_a_minute(void **state)
+{
+    (void)state;
+    advance(0);
+    smartrouter_agent_call_began(world.agent, "CA1");
+    smartrouter_agent_call_began(world.agent, "CA1");
+    smartrouter_agent_stream_closed(world.agent, "CA1", 1000);
+    smartrouter_agent_stream_closed(world.agent, "CA1", 1006);
+    advance(59999);
+    assert_int_equal(world.play.releases, 0);
+    advance(1);
+    assert_int_equal(world.play.releases, 1);
+}
+
+static void agent__the_end_of_a_call_does_not_wait_for_its_streams(void **state)
+{
+    (void)state;
+    advance(0);
+    smartrouter_agent_call_began(world.agent, "CA1");
+    smartrouter_agent_call_began(world.agent, "CA1");
+    assert_int_equal(smartrouter_agent_call_ended(world.agent, "CA1", "completed"), SMARTROUTER_OK);
+    assert_int_equal(world.play.releases, 1);
+    assert_int_equal(smartrouter_agent_stream_closed(world.agent, "CA1", 1000), SMARTROUTER_NOT_FOUND);
+    assert_int_equal(world.play.releases, 1);
+}
+
+/* An agent may ask again where its call is. */
+static void agent__a_failed_allocation_does_not_release_its_call(void **state)
+{
+    const struct smartrouter_call_request request = {.size = sizeof(request), .call_sid = "CA1"},
+                                          other = {.size = sizeof(other), .call_sid = "CA2"};
+
+    (void)state;
+    smartrouter_client_set(world.client, "ENABLE_VOICE_AGENT_POD_ISOLATION", "true", NULL, 0);
+    smartrouter_client_set(world.client, "SMART_ROUTER_PERCENTAGE", "100", NULL, 0);
+    smartrouter_agent_call_began(world.agent, "CA1");
+    world.play.is_away = true;
+    assert_int_equal(smartrouter_allocate(world.client, &request, NULL), SMARTROUTER_BUSY);
+    assert_int_equal(smartrouter_pending_releases(world.client), 0);
+    assert_int_equal(smartrouter_allocate(world.client, &other, NULL), SMARTROUTER_BUSY);
+    assert_int_equal(smartrouter_pending_releases(world.client), 1);
+}
+
+/* Of two calls that got their pods from the agent's own client, one ends, and one goes on elsewhere. */
+static void agent__a_call_that_the_router_ended_may_be_released_again_and_a_moved_one_not(void **state)
+{
+    const struct smartrouter_call_request ended = {.size = sizeof(ended), .call_sid = "CA1"},
+                                          moved = {.size = sizeof(moved), .call_sid = "CA2"};
+
+    (void)state;
+    smartrouter_client_set(world.client, "ENABLE_VOICE_AGENT_POD_ISOLATION", "true", NULL, 0);
+    smartrouter_client_set(world.client, "SMART_ROUTER_PERCENTAGE", "100", NULL, 0);
+    assert_int_equal(smartrouter_allocate(world.client, &ended, NULL), SMARTROUTER_OK);
+    assert_int_equal(smartrouter_allocate(world.client, &moved, NULL), SMARTROUTER_OK);
+    smartrouter_agent_call_began(world.agent, "CA1");
+    smartrouter_agent_call_began(world.agent, "CA2");
+    world.play.heartbeat = "{\"renewed\":[],\"ended\":[\"CA1\"],\"conflicts\":[\"CA2\"]}";
+    advance(0);
+    assert_int_equal(smartrouter_agent_calls(world.agent), 0);
+    world.play.is_away = true;
+    assert_int_equal(smartrouter_allocate(world.client, &moved, NULL), SMARTROUTER_BUSY);
+    assert_int_equal(smartrouter_pending_releases(world.client), 0);
+    assert_int_equal(smartrouter_allocate(world.client, &ended, NULL), SMARTROUTER_BUSY);
+    assert_int_equal(smartrouter_pending_releases(world.client), 1);
+}
+
 static void agent__a_call_that_came_back_cancels_its_pending_release(void **state)
 {
     (void)state;
@@ -345,6 +433,11 @@ int main(void)
         AGENT_TEST(agent__releases_a_call_that_was_hung_up_with_its_own_name),
         AGENT_TEST(agent__keeps_a_call_that_broke_for_a_minute),
         AGENT_TEST(agent__a_call_that_came_back_is_not_released_for_its_first_stream),
+        AGENT_TEST(agent__an_old_stream_that_closes_late_does_not_end_its_call),
+        AGENT_TEST(agent__the_last_stream_that_breaks_keeps_the_call_for_a_minute),
+        AGENT_TEST(agent__the_end_of_a_call_does_not_wait_for_its_streams),
+        AGENT_TEST(agent__a_failed_allocation_does_not_release_its_call),
+        AGENT_TEST(agent__a_call_that_the_router_ended_may_be_released_again_and_a_moved_one_not),
         AGENT_TEST(agent__a_call_that_came_back_cancels_its_pending_release),
         AGENT_TEST(agent__returns_a_call_that_was_adopted_after_its_end),
         AGENT_TEST(agent__has_a_thousand_calls_at_most),

@@ -418,6 +418,112 @@ static void allocate__that_fails_again_keeps_the_release_of_its_first_failure(vo
     world_end(&world);
 }
 
+static const char POD[] = "{\"success\":true,\"pod_name\":\"agent-1\",\"ws_url\":\"wss://a/1\"}";
+
+/* One allocation of this call: with a pod, or without an answer. Returns how many releases wait then. */
+static size_t allocate_one(struct world *world, const char *call_sid, bool is_away)
+{
+    const struct smartrouter_call_request request = {.size = sizeof(request), .call_sid = call_sid};
+
+    sr_breaker_reset(world->client->breaker);
+    world->script.body = POD;
+    world->script.is_away = is_away;
+    assert_int_equal(smartrouter_allocate(world->client, &request, NULL),
+                     is_away ? SMARTROUTER_BUSY : SMARTROUTER_OK);
+    world->script.is_away = false;
+    return smartrouter_pending_releases(world->client);
+}
+
+static void allocate__that_fails_does_not_release_a_call_that_got_a_pod_before(void **state)
+{
+    struct world world;
+
+    (void)state;
+    world_start(&world);
+    world_connect(&world);
+    assert_int_equal(allocate_one(&world, "CA1", false), 0);
+    assert_int_equal(allocate_one(&world, "CA1", true), 0);
+    assert_int_equal(allocate_one(&world, "CA1", true), 0);
+    assert_int_equal(allocate_one(&world, "CA2", true), 1);
+    /* A release ends it: from then on an allocation without an answer may have taken a pod. */
+    assert_int_equal(smartrouter_release(world.client, "CA1", NULL, NULL, NULL), SMARTROUTER_OK);
+    assert_int_equal(allocate_one(&world, "CA1", true), 2);
+    /* A release that waits is not lost either. */
+    assert_int_equal(allocate_one(&world, "CA3", false), 2);
+    world.script.is_away = true;
+    assert_int_equal(smartrouter_release(world.client, "CA3", NULL, NULL, NULL), SMARTROUTER_PENDING);
+    assert_int_equal(allocate_one(&world, "CA3", true), 3);
+    world_end(&world);
+}
+
+static void allocate__no_pods_says_that_the_call_has_none_any_more(void **state)
+{
+    const struct smartrouter_call_request request = {.size = sizeof(request), .call_sid = "CA1"};
+    struct world world;
+
+    (void)state;
+    world_start(&world);
+    world_connect(&world);
+    assert_int_equal(allocate_one(&world, "CA1", false), 0);
+    world.script.status = 503;
+    world.script.body = "{\"error\":\"no pods\"}";
+    assert_int_equal(smartrouter_allocate(world.client, &request, NULL), SMARTROUTER_BUSY);
+    assert_int_equal(allocate_one(&world, "CA1", true), 1);
+    world_end(&world);
+}
+
+static void allocate__that_fails_does_not_release_a_kept_call_unless_it_is_over(void **state)
+{
+    const struct smartrouter_call_request request = {.size = sizeof(request), .call_sid = "CA1"};
+    struct smartrouter_call *call;
+    struct world world;
+
+    (void)state;
+    world_start(&world);
+    world_connect(&world);
+    world.script.body = POD;
+    assert_int_equal(smartrouter_call_begin(world.client, &request, &call), SMARTROUTER_OK);
+    sr_held_empty(&world.client->held); /* forgotten: 10,000 others came since */
+    assert_int_equal(allocate_one(&world, "CA1", true), 0);
+    assert_int_equal(allocate_one(&world, "CA1", false), 0);
+    sr_breaker_reset(world.client->breaker);
+    world.script.body = "{\"renewed\":[],\"ended\":[\"CA1\"]}";
+    fake_router_advance(&world.router, world.client, 60000);
+    assert_true(smartrouter_call_is_over(call));
+    assert_int_equal(allocate_one(&world, "CA1", true), 1);
+    assert_int_equal(smartrouter_call_end(call, NULL), SMARTROUTER_NOTHING);
+    world_end(&world);
+}
+
+static void held__beyond_the_limit_the_oldest_is_forgotten(void **state)
+{
+    struct world world;
+    char call_sid[32];
+
+    (void)state;
+    world_start(&world);
+    world_connect(&world);
+    for (int i = 0; i < SR_HELD_MAX; i++) {
+        snprintf(call_sid, sizeof(call_sid), "CA%d", i);
+        sr_held_add(&world.client->held, call_sid);
+    }
+    sr_held_add(&world.client->held, "CA0"); /* the newest now */
+    assert_int_equal(world.client->held.count, SR_HELD_MAX);
+    sr_held_add(&world.client->held, "CA-more");
+    assert_int_equal(world.client->held.count, SR_HELD_MAX);
+    assert_false(sr_held_has(&world.client->held, "CA1"));
+    assert_true(sr_held_has(&world.client->held, "CA0"));
+    assert_true(sr_held_has(&world.client->held, "CA2"));
+    assert_true(sr_held_has(&world.client->held, "CA-more"));
+    sr_held_remove(&world.client->held, "CA5000");
+    sr_held_remove(&world.client->held, "CA5000");
+    assert_false(sr_held_has(&world.client->held, "CA5000"));
+    sr_held_empty(&world.client->held);
+    assert_int_equal(world.client->held.count, 0);
+    assert_false(sr_held_has(&world.client->held, "CA0"));
+    world_end(&world);
+}
+
 static void handle_status__releases_at_the_end_of_a_call_only(void **state)
 {
     struct world world;
@@ -499,6 +605,10 @@ int main(void)
         cmocka_unit_test(requests__wrong_arguments_send_nothing),
         cmocka_unit_test(releases__beyond_the_limit_the_oldest_is_given_up),
         cmocka_unit_test(allocate__that_fails_again_keeps_the_release_of_its_first_failure),
+        cmocka_unit_test(allocate__that_fails_does_not_release_a_call_that_got_a_pod_before),
+        cmocka_unit_test(allocate__no_pods_says_that_the_call_has_none_any_more),
+        cmocka_unit_test(allocate__that_fails_does_not_release_a_kept_call_unless_it_is_over),
+        cmocka_unit_test(held__beyond_the_limit_the_oldest_is_forgotten),
         cmocka_unit_test(handle_status__releases_at_the_end_of_a_call_only),
         cmocka_unit_test(hooks__see_requests_allocations_and_the_breaker_and_no_key),
     };

@@ -340,6 +340,21 @@ def test_the_background_task_repeats_a_release_by_itself(monkeypatch):
     asyncio.run(run())
 
 
+def test_a_call_of_an_agent_is_not_released_when_an_allocation_gets_no_answer():
+    async def run():
+        client, _ = make_client(broken, failure_threshold=1000, retry_attempts=1)
+        client.background.run_by_hand()
+        agent = Agent(client, pod_name="agent-1", registers=False)
+        async with agent.call("CA1"):
+            await client.allocate("CA1")
+            assert client.pending_releases == 0
+            await client.release("CA1")  # somebody wants its end, and an allocation does not take that back
+            await client.allocate("CA1")
+            assert client.pending_releases == 1
+
+    asyncio.run(run())
+
+
 @pytest.mark.parametrize("is_kept", [False, True])
 def test_a_call_that_has_its_pod_is_not_released_when_a_second_allocation_is_cancelled(is_kept):
     async def run():

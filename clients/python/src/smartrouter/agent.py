@@ -67,6 +67,7 @@ class Agent:
             raise SettingsError("POD_NAME is not set, and an agent needs a name")
         if registers and not self.address:
             raise SettingsError("POD_IP is not set, and the router needs an address of this agent")
+        client.live_checks.append(self._calls.__contains__)
 
     @property
     def calls(self) -> Sequence[str]:

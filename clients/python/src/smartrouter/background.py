@@ -85,6 +85,9 @@ class Background:
     def __len__(self) -> int:
         return len(self._pending)
 
+    def __contains__(self, call_sid: str) -> bool:
+        return call_sid in self._pending
+
     def add(self, call_sid: str, pod_name: Optional[str], reason: Optional[str], until: float) -> bool:
         """Leaves a release to the background. One for a call that is pending changes nothing.
 

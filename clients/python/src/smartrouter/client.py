@@ -85,6 +85,7 @@ class Client:
         )
         self._kept: Dict[str, List[Call]] = {}  # mostly one; a program may begin a call twice
         self._answered: Dict[str, None] = {}  # calls that have got a pod and are not released, the oldest first
+        self.live_checks: List[Callable[[str], bool]] = []  #: of agents: whether they have this call
         self._tasks: Set[asyncio.Task[Any]] = set()
         self._under_way: Set[asyncio.Future[None]] = set()
         self._is_closing = False
@@ -170,13 +171,14 @@ class Client:
 
     async def _allocate(self, call_sid: str, body: Dict[str, Any], url: str, traceparent: Optional[str]) -> Allocation:
         operation = self._operation("allocate", "POST", "/api/v1/allocate", results.read_allocation, body, True)
+        was_pending = call_sid in self.background
         try:
             with self._is_under_way():
-                was_pending = await self.background.cancel(call_sid)
+                await self.background.cancel(call_sid)
                 answer, is_uncertain = await self._ask(operation, traceparent)
         except asyncio.CancelledError:
             # The request may have been carried out, and nobody will be there to release the call.
-            self._release_unanswered(call_sid)
+            self._release_unanswered(call_sid, was_pending)
             raise
         if answer and answer.kind == DONE and answer.value:
             self._remember_answered(call_sid)
@@ -184,7 +186,7 @@ class Client:
         if answer and answer.kind == NO_PODS:
             self._answered.pop(call_sid, None)
         elif is_uncertain or was_pending:
-            self._release_unanswered(call_sid)
+            self._release_unanswered(call_sid, was_pending)
         reason = _reason(answer)
         has_fallback = self.settings.enable_fallback and bool(url)
         outcome = results.FALLBACK if has_fallback else results.BUSY
@@ -415,9 +417,10 @@ class Client:
         if self.background.add(call_sid, pod_name, reason, until):
             self._hook(self.hooks.release, ReleaseEvent(call_sid, reason or "", "pending", 0))
 
-    def _release_unanswered(self, call_sid: str) -> None:
+    def _release_unanswered(self, call_sid: str, was_pending: bool) -> None:
         """The router may have given this call a pod. One that had its pod before is alive: its end releases it."""
-        if call_sid not in self._kept and call_sid not in self._answered:
+        is_live = call_sid in self._kept or call_sid in self._answered or any(has(call_sid) for has in self.live_checks)
+        if was_pending or not is_live:
             self._release_later(call_sid, None, UNANSWERED)
 
     def _remember_answered(self, call_sid: str) -> None:

@@ -497,12 +497,13 @@ def test_an_allocation_that_outlives_its_client_raises_nothing_and_its_release_i
             await asyncio.sleep(0.2)
             raise RuntimeError("Cannot send a request, as the client has been closed.")
 
-        client, _ = make_client(answer, Watch())
+        client, _ = make_client(answer, Watch(), failure_threshold=1)
         allocating = asyncio.create_task(client.allocate("CA1"))
         await asked.wait()
         await client.background.close(0)
         await client._exchange.close()  # as at the end of aclose
         assert (await allocating).reason == "unavailable"
+        assert client.breaker.state == "closed"  # other clients may share it
         assert events == [("CA1", "given_up")] and any("the client is closed" in line for line in lines)
 
     asyncio.run(run())

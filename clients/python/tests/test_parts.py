@@ -11,6 +11,7 @@ import tree
 from scripted import FakeClock
 from smartrouter import Agent, Breaker, Client, Hooks, Rollout, Settings, SettingsError, SyncClient, is_terminal
 from smartrouter import background as background_module
+from smartrouter import client as client_module
 from smartrouter.version import VERSION
 
 OPEN_GATE = Rollout(enabled=True, percentage=100)
@@ -339,6 +340,186 @@ def test_the_background_task_repeats_a_release_by_itself(monkeypatch):
     asyncio.run(run())
 
 
+def test_a_call_of_an_agent_is_not_released_when_an_allocation_gets_no_answer():
+    async def run():
+        client, _ = make_client(broken, failure_threshold=1000, retry_attempts=1)
+        client.background.run_by_hand()
+        agent = Agent(client, pod_name="agent-1", registers=False)
+        async with agent.call("CA1"):
+            await client.allocate("CA1")
+            assert client.pending_releases == 0
+            await client.release("CA1")  # somebody wants its end, and an allocation does not take that back
+            await client.allocate("CA1")
+            assert client.pending_releases == 1
+
+    asyncio.run(run())
+
+
+@pytest.mark.parametrize("is_kept", [False, True])
+def test_a_call_that_has_its_pod_is_not_released_when_a_second_allocation_is_cancelled(is_kept):
+    async def run():
+        asked, asks = asyncio.Event(), []
+
+        async def answer(request):
+            asks.append(request.url.path)
+            if len(asks) == 2:
+                asked.set()
+                await asyncio.sleep(3600)
+            return httpx.Response(200, json=POD)
+
+        client, router = make_client(answer)
+        client.background.run_by_hand()
+        context = client.call("CA1")
+        assert (await context.__aenter__() if is_kept else await client.allocate("CA1")).has_pod
+        if is_kept:
+            client._answered.clear()  # as after 10,000 other calls
+        again = asyncio.create_task(client.allocate("CA1"))
+        await asked.wait()
+        again.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await again
+        assert client.pending_releases == 0
+        await (context.__aexit__() if is_kept else client.release("CA1"))
+        assert router.paths() == ["/api/v1/allocate", "/api/v1/allocate", "/api/v1/release"]
+        assert not client._kept and not client._answered
+
+    asyncio.run(run())
+
+
+def test_calls_that_have_a_pod_are_remembered_up_to_a_limit(monkeypatch):
+    monkeypatch.setattr(client_module, "ANSWERED_MAX", 2)
+
+    async def run():
+        answers = {"CA1": well, "CA2": well, "CA3": well}
+
+        async def answer(request):
+            return await answers[json.loads(request.content)["call_sid"]](request)
+
+        client, _ = make_client(answer, failure_threshold=1000, retry_attempts=1)
+        client.background.run_by_hand()
+        for call_sid in answers:
+            assert (await client.allocate(call_sid)).has_pod
+        answers = dict.fromkeys(answers, broken)
+        for call_sid, pending in (("CA2", 0), ("CA3", 0), ("CA1", 1)):
+            assert not (await client.allocate(call_sid)).has_pod
+            assert client.pending_releases == pending
+
+    asyncio.run(run())
+
+
+@pytest.mark.parametrize("how", ["no pods", "ended"])
+def test_a_call_that_the_router_has_not_any_more_is_released_after_an_unanswered_allocation(how):
+    async def run():
+        async def no_pods(request):
+            return httpx.Response(503, json={"success": False})
+
+        async def ended(request):
+            lists = {"renewed": [], "unknown": [], "ended": ["CA1"], "conflicts": [], "expires_at": ""}
+            return httpx.Response(200, json={"success": True, **lists})
+
+        answers = iter([well, no_pods if how == "no pods" else ended, broken])
+
+        async def answer(request):
+            return await next(answers)(request)
+
+        client, _ = make_client(answer, retry_attempts=1)
+        client.background.run_by_hand()
+        assert (await client.allocate("CA1")).has_pod
+        await (client.allocate("CA1") if how == "no pods" else client.renew(["CA1", "CA2"]))
+        assert not (await client.allocate("CA1")).has_pod
+        assert client.pending_releases == 1
+
+    asyncio.run(run())
+
+
+@pytest.mark.parametrize("first_ends", [0, 1])
+def test_a_call_that_two_blocks_keep_is_renewed_and_released_by_the_last_one(first_ends):
+    async def run():
+        client, router = make_client(well)
+        client.background.run_by_hand()
+        contexts = [client.call("CA1"), client.call("CA1")]
+        for context in contexts:
+            await context.__aenter__()
+        await contexts.pop(first_ends).__aexit__()
+        assert "/api/v1/release" not in router.paths()
+        assert list(client._kept) == ["CA1"] and client.background.is_renewing
+        await contexts.pop().__aexit__()
+        assert router.paths().count("/api/v1/release") == 1
+        assert not client._kept and not client.background.is_renewing
+
+    asyncio.run(run())
+
+
+# The end of a client.
+
+
+def test_a_client_that_is_closed_waits_for_an_allocation_and_releases_what_it_may_have_got():
+    async def run():
+        asked, go_on = asyncio.Event(), asyncio.Event()
+
+        async def answer(request):
+            if request.url.path == "/api/v1/release":
+                return await well(request)
+            asked.set()
+            await go_on.wait()
+            return await broken(request)
+
+        client, router = make_client(answer)
+        allocating = asyncio.create_task(client.allocate("CA1"))
+        await asked.wait()
+        closing = asyncio.create_task(client.aclose())
+        for _ in range(20):
+            await asyncio.sleep(0)
+        assert not closing.done()
+        go_on.set()
+        await closing
+        assert (await allocating).reason == "unavailable"
+        assert router.paths() == ["/api/v1/allocate", "/api/v1/release"] and client.pending_releases == 0
+
+    asyncio.run(run())
+
+
+def test_an_allocation_that_outlives_its_client_raises_nothing_and_its_release_is_given_up_aloud():
+    events, lines = [], []
+
+    class Watch(Hooks):
+        def release(self, event):
+            events.append((event.call_sid, event.outcome))
+
+        def log(self, level, message, fields):
+            lines.append(message)
+
+    async def run():
+        asked = asyncio.Event()
+
+        async def answer(request):
+            asked.set()
+            await asyncio.sleep(0.2)
+            raise RuntimeError("Cannot send a request, as the client has been closed.")
+
+        client, _ = make_client(answer, Watch(), failure_threshold=1)
+        allocating = asyncio.create_task(client.allocate("CA1"))
+        await asked.wait()
+        await client.background.close(0)
+        await client._exchange.close()  # as at the end of aclose
+        assert (await allocating).reason == "unavailable"
+        assert client.breaker.state == "closed"  # other clients may share it
+        assert events == [("CA1", "given_up")] and any("the client is closed" in line for line in lines)
+
+    asyncio.run(run())
+
+
+def test_a_client_that_is_closed_raises_nothing_and_leaves_the_breaker_to_others():
+    async def run():
+        client, router = make_client(well, failure_threshold=1)
+        await client.aclose()
+        assert (await client.allocate("CA1")).reason == "unavailable"
+        assert not await client.release("CA1") and not await client.health()
+        assert not router.requests and client.breaker.state == "closed"
+
+    asyncio.run(run())
+
+
 def test_a_status_callback_releases_only_at_the_end_of_a_call():
     async def run():
         client, router = make_client(well)
@@ -480,6 +661,92 @@ def test_the_sync_face_is_the_same_client():
         SyncClient(Settings(base_url="x"))
 
 
+def sync_client(answer, hooks=None, **members):
+    settings = settings_of(**members)
+    router = Router(answer)
+    return SyncClient(settings, breaker=Breaker.of(settings), transport=router, hooks=hooks), router
+
+
+def test_a_sync_client_that_is_closed_hangs_no_other_thread_and_loses_no_allocation():
+    asked = threading.Event()
+
+    async def answer(request):
+        if request.url.path == "/api/v1/release":
+            return await well(request)
+        asked.set()
+        await asyncio.sleep(3600)
+
+    client, router = sync_client(answer, timeout_ms=200)
+    outcomes = []
+    thread = threading.Thread(target=lambda: outcomes.append(client.allocate("CA1").reason), daemon=True)
+    thread.start()
+    assert asked.wait(30)
+    client.close()
+    thread.join(30)
+    assert outcomes == ["unavailable"]
+    assert router.paths() == ["/api/v1/allocate", "/api/v1/release"] and client.pending_releases == 0
+    client.close()
+    with pytest.raises(RuntimeError, match="closed"):
+        client.allocate("CA2")
+
+
+def test_what_a_sync_client_cannot_wait_for_ends_with_an_error():
+    asked = threading.Event()
+
+    async def answer(request):
+        asked.set()
+        await asyncio.sleep(3600)
+
+    client, _ = sync_client(answer, timeout_ms=100)
+    errors = []
+
+    def wait():
+        try:
+            client.drained("agent-1", 60)
+        except RuntimeError as error:
+            errors.append(str(error))
+
+    thread = threading.Thread(target=wait, daemon=True)
+    thread.start()
+    assert asked.wait(30)
+    client.close()
+    thread.join(30)
+    assert errors == ["the client was closed meanwhile"]
+
+
+def test_a_sync_client_says_that_its_own_thread_cannot_wait_for_it():
+    lines, raised, done = [], [], threading.Event()
+
+    class Watch(Hooks):
+        def allocation(self, call_sid, allocation, seconds):
+            for ask in (lambda: client.release(call_sid), client.close):
+                try:
+                    ask()
+                except RuntimeError as error:
+                    raised.append(str(error))
+
+        def log(self, level, message, fields):
+            lines.append(message)
+            done.set()
+
+    async def answer(request):
+        if request.url.path == "/api/v1/renew":
+            lists = {"renewed": [], "unknown": [], "ended": ["CA1"], "conflicts": [], "expires_at": ""}
+            return httpx.Response(200, json={"success": True, **lists})
+        return await well(request)
+
+    client, _ = sync_client(answer, Watch(), heartbeat_interval=1)
+    allocating = threading.Thread(target=client.allocate, args=("CA0",), daemon=True)
+    allocating.start()
+    allocating.join(30)
+    assert not allocating.is_alive() and len(raised) == 2 and all("another thread" in text for text in raised)
+    with client.call("CA1") as call:
+        call.on_ended = lambda: client.release("CA1")
+        assert done.wait(30)
+    assert len(lines) == 1 and "on_ended has raised RuntimeError" in lines[0]
+    client.close()
+
+
 def test_an_agent_needs_a_name_and_an_address():
     async def run():
         client, _ = make_client(well)
@@ -564,5 +831,72 @@ def test_a_call_that_broke_and_came_back_is_not_released_by_its_first_stream():
             await asyncio.sleep(0.01)
         await client.aclose()
         assert router.requests[-1][1] == {"call_sid": "CA2", "pod_name": "agent-1", "reason": "stream_closed"}
+
+    asyncio.run(run())
+
+
+@pytest.mark.parametrize("release_is", ["pending", "under way"])
+def test_a_call_that_comes_back_late_is_not_released_by_the_background(release_is):
+    async def run():
+        is_away, releasing, go_on = True, asyncio.Event(), asyncio.Event()
+
+        async def answer(request):
+            if not is_away:
+                return await well(request)
+            if request.url.path == "/api/v1/release":
+                releasing.set()
+                await go_on.wait()
+            raise httpx.ConnectError("away")
+
+        client, router = make_client(answer, failure_threshold=1000)
+        client.background.run_by_hand()
+        agent = Agent(client, pod_name="agent-1", registers=False, keep_seconds=0.01)
+        async with agent.call("CA1") as first:
+            first.close_code = 1006
+        await releasing.wait()
+        if release_is == "pending":
+            go_on.set()
+            while not client.pending_releases:
+                await asyncio.sleep(0.01)
+        async with agent.call("CA1") as second:
+            go_on.set()
+            while client._tasks:
+                await asyncio.sleep(0.01)
+            assert client.pending_releases == 0 and agent.calls == ["CA1"]
+            is_away = False
+            await client.background.run_until(client._clock.now() + 3600)
+            assert router.paths().count("/api/v1/release") == 1
+            second.close_code = 1000
+        assert router.paths().count("/api/v1/release") == 2
+        await client.aclose()
+
+    asyncio.run(run())
+
+
+def test_a_call_that_is_cancelled_while_it_waits_for_its_old_release_is_released():
+    async def run():
+        releasing, go_on = asyncio.Event(), asyncio.Event()
+
+        async def answer(request):
+            releasing.set()
+            await go_on.wait()
+            return await well(request)
+
+        client, router = make_client(answer)
+        client.background.run_by_hand()
+        client.background.add("CA1", None, None, client._clock.now() + 60)
+        background = asyncio.create_task(client.background.run_until(client._clock.now() + 60))
+        await releasing.wait()
+        agent = Agent(client, pod_name="agent-1", registers=False)
+        opening = asyncio.create_task(agent.call("CA1").__aenter__())
+        while not agent.calls:
+            await asyncio.sleep(0)
+        opening.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await opening
+        go_on.set()
+        await background
+        await client.aclose()
+        assert agent.calls == [] and router.requests[-1][1]["reason"] == "stream_closed"
 
     asyncio.run(run())

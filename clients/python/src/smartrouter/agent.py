@@ -67,6 +67,7 @@ class Agent:
             raise SettingsError("POD_NAME is not set, and an agent needs a name")
         if registers and not self.address:
             raise SettingsError("POD_IP is not set, and the router needs an address of this agent")
+        client.live_checks.append(self._calls.__contains__)
 
     @property
     def calls(self) -> Sequence[str]:
@@ -165,11 +166,16 @@ class Agent:
                 self.client.spawn_callback(call.on_ended, call_sid)
         for call_sid in result.adopted:
             if call_sid not in self._calls:  # its release overtook this heartbeat, which brought the call back
-                self.client.spawn(self.client.release(call_sid, self.pod_name, "stream_closed"))
+                self.client.spawn(self._tell_release(call_sid, "stream_closed"))
         return result
 
-    def _begin(self, call: AgentCall) -> None:
+    async def _begin(self, call: AgentCall) -> None:
         self._calls[call.call_sid] = call  # one that came back takes the place of the one that broke
+        try:
+            await self.client.background.cancel(call.call_sid)  # the release of the one that broke would end it
+        except asyncio.CancelledError:
+            self.client.spawn(self._finish(call))
+            raise
 
     async def _finish(self, call: AgentCall) -> None:
         if call.close_code is None or call.close_code in HUNG_UP or call.has_ended:
@@ -194,7 +200,13 @@ class Agent:
 
     async def _release(self, call_sid: str, reason: str) -> bool:
         self._calls.pop(call_sid, None)
-        return await self.client.release(call_sid, self.pod_name, reason)
+        return await self._tell_release(call_sid, reason)
+
+    async def _tell_release(self, call_sid: str, reason: str) -> bool:
+        is_done = await self.client.release(call_sid, self.pod_name, reason)
+        if call_sid in self._calls:  # its stream came back meanwhile
+            await self.client.background.cancel(call_sid)
+        return is_done
 
     # Heartbeats.
 
@@ -252,7 +264,7 @@ class _AgentCallContext:
         self._call = call
 
     async def __aenter__(self) -> AgentCall:
-        self._agent._begin(self._call)
+        await self._agent._begin(self._call)
         return self._call
 
     async def __aexit__(self, *_: object) -> None:

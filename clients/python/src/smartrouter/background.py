@@ -79,21 +79,32 @@ class Background:
         self._wake: Optional[asyncio.Event] = None
         self._task: Optional[asyncio.Task[None]] = None
         self._is_manual = False
-        self._is_closed = False
+        self._is_closed = False  # no task any more; `close` tries what is pending
+        self._is_over = False  # nor that
 
     def __len__(self) -> int:
         return len(self._pending)
 
-    def add(self, call_sid: str, pod_name: Optional[str], reason: Optional[str], until: float) -> None:
-        """Leaves a release to the background. One for a call that is pending changes nothing."""
+    def __contains__(self, call_sid: str) -> bool:
+        return call_sid in self._pending
+
+    def add(self, call_sid: str, pod_name: Optional[str], reason: Optional[str], until: float) -> bool:
+        """Leaves a release to the background. One for a call that is pending changes nothing.
+
+        Returns whether one is pending: after `close` it is given up.
+        """
         if call_sid in self._pending:
-            return
+            return True
+        if self._is_over:
+            self._give_up(PendingRelease(call_sid, pod_name, reason, 0.0, until), "the client is closed")
+            return False
         if len(self._pending) >= PENDING_RELEASES_MAX:
             oldest = self._pending.pop(next(iter(self._pending)))
             self._give_up(oldest, f"{PENDING_RELEASES_MAX} releases are pending")
         pending = self._pending[call_sid] = PendingRelease(call_sid, pod_name, reason, 0.0, until)
         self._put_off(pending, self._wait(0))
         self._start()
+        return True
 
     async def cancel(self, call_sid: str) -> bool:
         """Forgets a release. Afterwards no request of it is under way. Returns whether there was one."""
@@ -201,15 +212,20 @@ class Background:
             except asyncio.TimeoutError:
                 pass
 
-    async def close(self, seconds: float) -> None:
-        """Ends the task, and tries once more, at once, what is pending: until a try fails, or the time is over."""
-        until = self._clock.now() + seconds
+    async def stop(self) -> None:
+        """Ends the task. What is pending stays so."""
         self._is_closed = True
         self._renew_at = None
         if self._task:
             self._task.cancel()
             await asyncio.wait([self._task])
-        for pending in list(self._pending.values()):
-            if self._clock.now() >= until or not await self._release(pending):
-                return
+
+    async def close(self, seconds: float) -> None:
+        """After `stop`: tries once more, at once, what is pending: until a try fails, or the time is over."""
+        until = self._clock.now() + seconds
+        while self._pending and self._clock.now() < until:
+            pending = next(iter(self._pending.values()))
+            if not await self._release(pending):
+                break
             self.forget(pending.call_sid)
+        self._is_over = True

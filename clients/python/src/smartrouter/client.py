@@ -10,7 +10,8 @@ import contextlib
 import logging
 import random
 import time
-from typing import Any, Awaitable, Callable, Coroutine, Dict, Optional, Sequence, Set, Tuple, TypeVar, Union
+from typing import Any, Awaitable, Callable, Coroutine, Dict, Iterator, List, Optional, Sequence, Set, Tuple
+from typing import TypeVar, Union
 from urllib.parse import quote
 
 import httpx
@@ -29,6 +30,7 @@ T = TypeVar("T")
 BACKOFF_S = 0.1
 RENEW_MAX = 1000  # the router takes no more in one request
 UNANSWERED = "allocate_unanswered"
+ANSWERED_MAX = 10000  # calls that are remembered to have a pod; the oldest is forgotten
 
 
 class Call:
@@ -81,8 +83,12 @@ class Client:
         self.background = Background(
             self._clock, self._release_pending, self._renew_kept, self._give_up, lambda: self.breaker.open_for, jitter
         )
-        self._kept: Dict[str, Call] = {}
+        self._kept: Dict[str, List[Call]] = {}  # mostly one; a program may begin a call twice
+        self._answered: Dict[str, None] = {}  # calls that have got a pod and are not released, the oldest first
+        self.live_checks: List[Callable[[str], bool]] = []  #: of agents: whether they have this call
         self._tasks: Set[asyncio.Task[Any]] = set()
+        self._under_way: Set[asyncio.Future[None]] = set()
+        self._is_closing = False
 
     async def __aenter__(self) -> Client:
         return self
@@ -91,11 +97,8 @@ class Client:
         await self.aclose()
 
     async def aclose(self) -> None:
-        """Ends the background. Releases that are pending are tried once more, while the router answers."""
-        if self._tasks:
-            _, late = await asyncio.wait(self._tasks, timeout=2 * self.settings.timeout)
-            for task in late:
-                task.cancel()
+        """Waits for what is under way. Releases that are pending are tried once more, while the router answers."""
+        await self.settle()
         await self.background.close(self.settings.timeout)
         if self.pending_releases:
             self._log(
@@ -106,6 +109,31 @@ class Client:
         with contextlib.suppress(ValueError):
             self.breaker.listeners.remove(self._tell_breaker)
         await self._exchange.close()
+
+    async def settle(self) -> None:
+        """The first half of `aclose`: waits for what is under way, at most twice the timeout. Nothing is tried again."""
+        self._is_closing = True
+        await self.background.stop()
+        until = time.monotonic() + 2 * self.settings.timeout
+        while (self._tasks or self._under_way) and time.monotonic() < until:
+            busy: Set[asyncio.Future[Any]] = {*self._tasks, *self._under_way}
+            await asyncio.wait(busy, timeout=until - time.monotonic())
+        late = list(self._tasks)
+        for task in late:
+            task.cancel()
+        if late:
+            await asyncio.wait(late, timeout=self.settings.timeout)
+
+    @contextlib.contextmanager
+    def _is_under_way(self) -> Iterator[None]:
+        """`settle` waits for this block."""
+        done: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+        self._under_way.add(done)
+        try:
+            yield
+        finally:
+            self._under_way.discard(done)
+            done.set_result(None)
 
     @property
     def pending_releases(self) -> int:
@@ -143,17 +171,22 @@ class Client:
 
     async def _allocate(self, call_sid: str, body: Dict[str, Any], url: str, traceparent: Optional[str]) -> Allocation:
         operation = self._operation("allocate", "POST", "/api/v1/allocate", results.read_allocation, body, True)
+        was_pending = call_sid in self.background
         try:
-            was_pending = await self.background.cancel(call_sid)
-            answer, is_uncertain = await self._ask(operation, traceparent)
+            with self._is_under_way():
+                await self.background.cancel(call_sid)
+                answer, is_uncertain = await self._ask(operation, traceparent)
         except asyncio.CancelledError:
             # The request may have been carried out, and nobody will be there to release the call.
-            self._release_later(call_sid, None, UNANSWERED)
+            self._release_unanswered(call_sid, was_pending)
             raise
         if answer and answer.kind == DONE and answer.value:
+            self._remember_answered(call_sid)
             return answer.value
-        if is_uncertain or (was_pending and not (answer and answer.kind == NO_PODS)):
-            self._release_later(call_sid, None, UNANSWERED)
+        if answer and answer.kind == NO_PODS:
+            self._answered.pop(call_sid, None)
+        elif is_uncertain or was_pending:
+            self._release_unanswered(call_sid, was_pending)
         reason = _reason(answer)
         has_fallback = self.settings.enable_fallback and bool(url)
         outcome = results.FALLBACK if has_fallback else results.BUSY
@@ -175,6 +208,7 @@ class Client:
         """
         if not call_sid:
             raise ValueError("call_sid is empty")
+        self._answered.pop(call_sid, None)
         try:
             answer, _ = await self._ask(self._release_operation(call_sid, pod_name, reason), traceparent)
         except asyncio.CancelledError:
@@ -211,7 +245,9 @@ class Client:
     async def renew(self, call_sids: Sequence[str]) -> results.Renewal:
         """These calls are alive. At most 1,000. RouterRefused: there was one call, and it is unknown or has ended."""
         body = {"call_sids": list(call_sids)}
-        return await self._need(self._operation("renew", "POST", "/api/v1/renew", results.read_renewal, body))
+        renewal = await self._need(self._operation("renew", "POST", "/api/v1/renew", results.read_renewal, body))
+        self._forget_answered(renewal.ended)
+        return renewal
 
     # Pods.
 
@@ -239,7 +275,9 @@ class Client:
         """This pod is alive and has these calls: all of them, at most 1,000."""
         body = {"call_sids": list(call_sids)}
         path = _pod_path(pod_name) + "/heartbeat"
-        return await self._need(self._operation("heartbeat", "POST", path, results.read_heartbeat, body))
+        result = await self._need(self._operation("heartbeat", "POST", path, results.read_heartbeat, body))
+        self._forget_answered(result.ended)
+        return result
 
     async def drain(self, pod_name: str, ttl_seconds: Optional[int] = None) -> results.DrainResult:
         """This pod gets no new calls."""
@@ -312,10 +350,18 @@ class Client:
 
     async def _ask(self, operation: Operation[T], traceparent: Optional[str]) -> Tuple[Optional[Answer[T]], bool]:
         """The last answer, and whether an unanswered try may have been carried out. No answer: no request has left."""
+        if self._exchange.is_closed:
+            return Answer(FAILED, error="the client is closed"), False
+        with self._is_under_way():
+            return await self._try(operation, traceparent)
+
+    async def _try(self, operation: Operation[T], traceparent: Optional[str]) -> Tuple[Optional[Answer[T]], bool]:
         trace = self._trace(traceparent)
         answer: Optional[Answer[T]] = None
         is_uncertain = False
         for number in range(1, operation.tries + 1):
+            if self._is_closing and number > 1:
+                break
             permit = self.breaker.enter() if operation.uses_breaker else 0
             if permit is None:
                 break
@@ -333,7 +379,8 @@ class Client:
         has_answered: Optional[bool] = None
         try:
             answer = await self._exchange.send(operation, trace)
-            has_answered = answer.has_answered
+            if answer.has_answered or not self._exchange.is_closed:  # other clients may share the breaker
+                has_answered = answer.has_answered
         finally:
             if operation.uses_breaker:
                 self.breaker.leave(permit, has_answered)
@@ -367,8 +414,24 @@ class Client:
 
     def _release_later(self, call_sid: str, pod_name: Optional[str], reason: Optional[str]) -> None:
         until = self._clock.now() + self.settings.lease_seconds
-        self.background.add(call_sid, pod_name, reason, until)
-        self._hook(self.hooks.release, ReleaseEvent(call_sid, reason or "", "pending", 0))
+        if self.background.add(call_sid, pod_name, reason, until):
+            self._hook(self.hooks.release, ReleaseEvent(call_sid, reason or "", "pending", 0))
+
+    def _release_unanswered(self, call_sid: str, was_pending: bool) -> None:
+        """The router may have given this call a pod. One that had its pod before is alive: its end releases it."""
+        is_live = call_sid in self._kept or call_sid in self._answered or any(has(call_sid) for has in self.live_checks)
+        if was_pending or not is_live:
+            self._release_later(call_sid, None, UNANSWERED)
+
+    def _remember_answered(self, call_sid: str) -> None:
+        self._answered.pop(call_sid, None)
+        if len(self._answered) >= ANSWERED_MAX:
+            del self._answered[next(iter(self._answered))]
+        self._answered[call_sid] = None
+
+    def _forget_answered(self, call_sids: Sequence[str]) -> None:
+        for call_sid in call_sids:
+            self._answered.pop(call_sid, None)
 
     async def _release_pending(self, pending: PendingRelease) -> Optional[bool]:
         operation = self._release_operation(pending.call_sid, pending.pod_name, pending.reason)
@@ -400,7 +463,7 @@ class Client:
         self._hook(self.hooks.release, ReleaseEvent(call_sid, reason or "", "done", tries))
 
     def _keep(self, call: Call) -> None:
-        self._kept[call.call_sid] = call
+        self._kept.setdefault(call.call_sid, []).append(call)
         if not self.background.is_renewing:
             self.background.renew_at(self._clock.now() + self.settings.heartbeat_interval)
 
@@ -420,8 +483,7 @@ class Client:
 
     def _end(self, call_sid: str) -> None:
         """The router has ended a call that we keep."""
-        call = self._kept.pop(call_sid, None)
-        if call:
+        for call in self._kept.pop(call_sid, []):
             call.has_ended = True
             self.spawn_callback(call.on_ended, call_sid)
 
@@ -435,15 +497,25 @@ class Client:
             self._log(logging.ERROR, f"on_ended has raised {error!r}", call_sid=call_sid)
             return
         if asyncio.iscoroutine(result):
-            self.spawn(result)
+            self.spawn(self._wait_callback(result, call_sid))
+
+    async def _wait_callback(self, work: Coroutine[Any, Any, Any], call_sid: str) -> None:
+        try:
+            await work
+        except Exception as error:
+            self._log(logging.ERROR, f"on_ended has raised {error!r}", call_sid=call_sid)
 
     async def _finish(self, call: Call) -> Optional[bool]:
-        """Ends what `_keep` began. None: there was nothing to release."""
-        self._kept.pop(call.call_sid, None)
-        if not self._kept:
-            self.background.renew_at(None)
+        """Ends what `_keep` began. None: there was nothing to release, or a second block keeps the call."""
         if not call.has_pod or call.has_ended:
             return None
+        calls = self._kept[call.call_sid]
+        calls.remove(call)
+        if calls:
+            return None
+        del self._kept[call.call_sid]
+        if not self._kept:
+            self.background.renew_at(None)
         return await self.release(call.call_sid, call.pod_name, "call_ended")
 
     def spawn(self, work: Coroutine[Any, Any, T]) -> asyncio.Task[T]:

@@ -81,7 +81,15 @@ class Exchange:
             return Answer(FAILED, error=_say(error), may_be_done=True)
         except asyncio.TimeoutError:
             return Answer(FAILED, error=f"no answer within {operation.timeout:g} s", may_be_done=True)
+        except RuntimeError as error:
+            if not self.is_closed:
+                raise
+            return Answer(FAILED, error=_say(error), may_be_done=True)  # closed while it was under way
         return understand(operation, status, headers.get("Retry-After", ""), text)
+
+    @property
+    def is_closed(self) -> bool:
+        return self._http.is_closed
 
     async def _fetch(
         self, operation: Operation[T], content: Optional[bytes], traceparent: str

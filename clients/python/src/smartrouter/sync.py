@@ -6,6 +6,7 @@ Create it after a fork: threads do not survive one.
 from __future__ import annotations
 
 import asyncio
+import concurrent.futures
 import contextlib
 import threading
 from typing import Any, Coroutine, Dict, Iterator, Optional, Sequence, TypeVar
@@ -19,9 +20,14 @@ T = TypeVar("T")
 
 
 class SyncClient:
-    """`Client`, method by method. Any thread may use it. Keyword arguments are those of `Client`."""
+    """`Client`, method by method. Any thread may use it. Keyword arguments are those of `Client`.
+
+    Hooks and `on_ended` run on the client's own thread. There its methods raise: they would wait for themselves.
+    """
 
     def __init__(self, settings: Optional[Settings] = None, **options: Any) -> None:
+        self._lock = threading.Lock()
+        self._is_closing = False
         self._loop = asyncio.new_event_loop()
         self._thread = threading.Thread(target=self._loop.run_forever, name="smartrouter", daemon=True)
         self._thread.start()
@@ -38,10 +44,20 @@ class SyncClient:
         self.close()
 
     def close(self) -> None:
-        """As `Client.aclose`."""
-        if not self._loop.is_closed():
-            self._run(self.client.aclose())
-            self._stop()
+        """As `Client.aclose`. Other threads that are in a method get their answer, or RuntimeError."""
+        closing = _close(self.client)
+        self._check_thread(closing)
+        with self._lock:
+            is_first = not self._is_closing
+            self._is_closing = True  # now nothing new begins
+        if is_first:
+            try:
+                asyncio.run_coroutine_threadsafe(closing, self._loop).result()
+            finally:
+                self._stop()
+        else:
+            closing.close()
+            self._thread.join()
 
     def allocate(
         self,
@@ -114,12 +130,24 @@ class SyncClient:
         return self.client.pending_releases
 
     def _run(self, work: Coroutine[Any, Any, T]) -> T:
-        future = asyncio.run_coroutine_threadsafe(work, self._loop)
+        self._check_thread(work)
+        with self._lock:
+            if self._is_closing:
+                work.close()
+                raise RuntimeError("the client is closed")
+            future = asyncio.run_coroutine_threadsafe(work, self._loop)
         try:
             return future.result()
+        except concurrent.futures.CancelledError:
+            raise RuntimeError("the client was closed meanwhile") from None
         except BaseException:
             future.cancel()  # Ctrl-C: what is under way ends as if its task had been cancelled
             raise
+
+    def _check_thread(self, work: Coroutine[Any, Any, Any]) -> None:
+        if threading.current_thread() is self._thread:
+            work.close()
+            raise RuntimeError("a method of SyncClient waits for ever in a hook or on_ended: use another thread")
 
     def _stop(self) -> None:
         self._loop.call_soon_threadsafe(self._loop.stop)
@@ -129,3 +157,13 @@ class SyncClient:
 
 async def _make(settings: Optional[Settings], options: Dict[str, Any]) -> Client:
     return Client(settings, **options)
+
+
+async def _close(client: Client) -> None:
+    await client.settle()
+    others = asyncio.all_tasks() - {asyncio.current_task()}
+    for task in others:  # other threads wait for them; a cancelled allocation leaves its release
+        task.cancel()
+    if others:
+        await asyncio.wait(others, timeout=client.settings.timeout)
+    await client.aclose()

@@ -6,6 +6,7 @@ import os
 import re
 import subprocess
 
+import basics
 import cli_runs
 import pytest
 import tls
@@ -320,7 +321,7 @@ def test_versions_that_differ_are_told(doctor, start_well_on, start_redis, tmp_p
 def shifted(tmp_path):
     """shifted(seconds) -> the environment of a program whose clock is ahead by that."""
     if not SHIM.exists():
-        pytest.skip("the build has no clock-shim.so: build the tests")
+        basics.skip("the build has no clock-shim.so: build the tests")
 
     def make(seconds):
         path = tmp_path / f"offset-{seconds}"

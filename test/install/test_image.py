@@ -23,7 +23,9 @@ NOBODY = 65534
 FIRST_ID = 1000000  # of the ids that the container's users have on this machine: none of them is anybody's
 BINARY = "usr/bin/smart-router"
 DATA_DIR = "var/lib/smart-router"
+TERMINALS = ("xterm", "xterm-256color", "screen", "screen-256color", "tmux", "tmux-256color", "linux", "vt100", "vt220")
 OTHER_FILES = {BINARY, "etc/passwd", "etc/group", "etc/ssl/certs/ca-certificates.crt"}
+OTHER_FILES |= {f"usr/share/terminfo/{name[0]}/{name}" for name in TERMINALS}  # for `smart-router top`
 RESTRICTED = ("--read-only", "--cap-drop", "all", "--security-opt", "no-new-privileges", "--uidmap", f"0:{FIRST_ID}:65536",
               "--gidmap", f"0:{FIRST_ID}:65536", "--network", "host")
 
@@ -75,17 +77,24 @@ def libraries_of(root):
     return {loader[1:]} | {path[1:] for path in re.findall(r"=> (/\S+)", listed.stdout)}
 
 
+def expect_same(found, expected, what):
+    """Both differences are in the message, whatever pytest cuts off."""
+    differences = f"too many {what}: {sorted(found - expected)}; missing {what}: {sorted(expected - found)}"
+    assert found == expected, differences
+
+
 def test_the_image_has_what_the_router_needs_and_nothing_else(image_root, tell):
     found = {str(path.relative_to(image_root)): path.lstat() for path in image_root.rglob("*")}
     files = {name for name, info in found.items() if not stat.S_ISDIR(info.st_mode)}
-    assert files == OTHER_FILES | libraries_of(image_root)
+    expect_same(files, OTHER_FILES | libraries_of(image_root), "files")
     parents = {str(parent) for name in [*files, DATA_DIR] for parent in pathlib.PurePath(name).parents} - {"."}
-    assert set(found) - files == parents | {DATA_DIR}
-    assert all(stat.S_ISREG(found[name].st_mode) for name in files)
+    expect_same(set(found) - files, parents | {DATA_DIR}, "directories")
+    assert [name for name in files if not stat.S_ISREG(found[name].st_mode)] == []
     for name, info in found.items():
         owner = NOBODY if name == DATA_DIR else 0
-        assert (info.st_uid, info.st_gid) == (owner, owner), name
-        assert not info.st_mode & (stat.S_ISUID | stat.S_ISGID | stat.S_IWOTH | stat.S_IWGRP), name
+        shown = f"{name} {stat.filemode(info.st_mode)} {info.st_uid}:{info.st_gid}"
+        assert (info.st_uid, info.st_gid) == (owner, owner), shown
+        assert not info.st_mode & (stat.S_ISUID | stat.S_ISGID | stat.S_IWOTH | stat.S_IWGRP), shown
     size = sum(found[name].st_size for name in files)
     tell(f"the image has {size / 1e6:.1f} MB in {len(files)} files, {len(files) - len(OTHER_FILES)} of them libraries")
     assert size < 40e6

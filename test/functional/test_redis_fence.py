@@ -28,6 +28,7 @@ WORK = {
     "gone": ["static", "gone", "pod-1"],
     "place": ["settle", "pod-1"],
     "move_pods": ["pod-1", "basic"],
+    "strays": ["basic", "0", "100"],
     "scale": ["pod-1", "d"],
     "begin_sweep": ["90000"],
     "sweep_calls": [LATER, "50"],
@@ -67,6 +68,7 @@ def something_to_do(client):
     client.hset("voice:call:CA-old", mapping={"pod_name": "pod-2", "source_pool": "pool:gold"})
     client.zadd("voice:calls:active", {"CA-old": 1, "CA-without-record": 9e12})
     client.srem("voice:pool:gold:assigned", "pod-1")
+    client.sadd("voice:pool:basic:assigned", "pod-2")
     client.sadd("voice:pods:out", "nobody")
     client.sadd("voice:pool:basic:available", "of the wrong type")
     client.srem("voice:pool:gold:available", "pod-1")

@@ -143,6 +143,7 @@ int bulk_walk_take(struct operation *operation, const redisReply *reply);
 
 /* rebalance.c: the phases of rebalance, with which tiers_set ends, too */
 extern const struct bulk_phase rebalance_count;
+extern const struct bulk_phase rebalance_remove_strays;
 extern const struct bulk_phase rebalance_read_pods;
 extern const struct bulk_phase rebalance_move;
 

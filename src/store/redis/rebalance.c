@@ -2,9 +2,11 @@
  * rebalance.c - the command rebalance, phase by phase; tiers_set ends with the same phases.
  *
  * It counts the pods of each tier, and is done if no tier wants more pods or none can give
- * any. Else it reads all pods, plans the moves by the rules of core/rebalance_plan.c, and has a
- * script move the pods that are still idle.
+ * any. Pods that are counted in more than one tier are removed from those that are not theirs. Then
+ * it reads all pods, plans the moves by the rules of core/rebalance_plan.c, and has a script move
+ * the pods that are still idle.
  */
+#include <stdio.h>
 #include <stdlib.h>
 
 #include "core/autoscale.h"
@@ -28,8 +30,11 @@ struct plan {
     struct planned_pod *pods; /* by name */
     size_t count;
     size_t room;
-    uint32_t *counts; /* parallel to the tiers */
-    uint64_t *wanted; /* the same: how many pods each should have */
+    uint32_t *counts;                  /* parallel to the tiers */
+    uint64_t *wanted;                  /* the same: how many pods each should have */
+    const struct tier_status *strayed; /* tiers whose lists may have pods of others */
+    size_t strayed_count;
+    char cursor[REDIS_CURSOR_MAX]; /* in the list of the first of them */
     struct planned_move *moves;
     size_t move_count;
     size_t at; /* moves before it have been sent */
@@ -88,6 +93,16 @@ static bool may_move(const struct plan *plan, const struct result *status)
     return is_wanted && is_given;
 }
 
+/* Every pod has one tier. If the tiers together have more pods than there are, some lists are wrong. */
+static bool has_strays(const struct result *status)
+{
+    uint64_t assigned = 0;
+
+    for (size_t i = 0; i < status->status.tier_count; i++)
+        assigned += status->status.tiers[i].assigned;
+    return assigned > status->status.pods;
+}
+
 static int count_take(struct operation *operation, const redisReply *reply)
 {
     struct plan *plan = operation->bulk->state;
@@ -105,11 +120,63 @@ static int count_take(struct operation *operation, const redisReply *reply)
         if (tier)
             plan->wanted[tier - plan->tiers->tiers] = plan_tier_wants(plan, &status.status.tiers[i]);
     }
+    if (has_strays(&status)) {
+        plan->strayed = status.status.tiers;
+        plan->strayed_count = status.status.tier_count;
+        return BULK_NEXT;
+    }
     return may_move(plan, &status) ? BULK_NEXT : BULK_DONE;
 }
 
 const struct bulk_phase rebalance_count = {
     .name = "count the pods", .begin = count_begin, .send = bulk_status_send, .take = count_take};
+
+/* Pods in the lists of tiers that are not theirs */
+
+static void strays_go_to(struct plan *plan, size_t tiers)
+{
+    plan->strayed += tiers;
+    plan->strayed_count -= tiers;
+    snprintf(plan->cursor, sizeof(plan->cursor), "0");
+}
+
+static int strays_begin(struct operation *operation)
+{
+    strays_go_to(operation->bulk->state, 0);
+    return BULK_SEND;
+}
+
+static int strays_send(struct operation *operation)
+{
+    const struct plan *plan = operation->bulk->state;
+    struct args args;
+
+    if (plan->strayed_count == 0)
+        return BULK_NEXT;
+    args_begin_fenced(&args, operation, &operation->bulk->scratch, SCRIPT_STRAYS_ARGS);
+    args_add_text(&args, plan->strayed->name);
+    args_add_text(&args, plan->cursor);
+    args_add_u64(&args, REDIS_PAGE_BATCH);
+    return bulk_call(&args, operation, SCRIPT_STRAYS);
+}
+
+static int strays_take(struct operation *operation, const redisReply *reply)
+{
+    struct plan *plan = operation->bulk->state;
+    struct answer answer;
+    bool is_last;
+
+    answer_init(&answer, reply, &operation->bulk->scratch);
+    is_last = answer_cursor(&answer, plan->cursor);
+    if (answer.err)
+        return operation_unexpected(operation);
+    if (is_last)
+        strays_go_to(plan, 1);
+    return BULK_SEND;
+}
+
+const struct bulk_phase rebalance_remove_strays = {
+    .name = "remove strays", .begin = strays_begin, .send = strays_send, .take = strays_take};
 
 /* All pods */
 
@@ -272,7 +339,7 @@ const struct bulk_phase rebalance_move = {
     .name = "move pods", .begin = move_begin, .send = move_send, .take = move_take, .stale = move_stale};
 
 static const struct bulk_phase *const rebalance_phases[] = {
-    &bulk_read_tiers, &rebalance_count, &rebalance_read_pods, &rebalance_move, NULL,
+    &bulk_read_tiers, &rebalance_count, &rebalance_remove_strays, &rebalance_read_pods, &rebalance_move, NULL,
 };
 
 int operation_rebalance(struct operation *operation)

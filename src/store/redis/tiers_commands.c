@@ -117,8 +117,8 @@ static const struct bulk_phase place_pods = {
     .name = "place the pods", .begin = place_begin, .send = bulk_place_send, .take = bulk_place_take};
 
 static const struct bulk_phase *const tiers_set_phases[] = {
-    &bulk_read_tiers, &store_text,          &list_pods,      &place_pods,
-    &rebalance_count, &rebalance_read_pods, &rebalance_move, NULL,
+    &bulk_read_tiers,         &store_text,          &list_pods,      &place_pods, &rebalance_count,
+    &rebalance_remove_strays, &rebalance_read_pods, &rebalance_move, NULL,
 };
 
 int operation_tiers_set(struct operation *operation)

@@ -192,8 +192,8 @@ class Router:
         }
 
     def raw(self, data, half_close=False):
-        """Sends bytes as they are; returns what comes back until the router closes or falls silent."""
-        with socket.create_connection(("127.0.0.1", self.port), timeout=2) as conn:
+        """Sends bytes as they are; returns what comes back until the router closes."""
+        with socket.create_connection(("127.0.0.1", self.port), timeout=DEADLINE_S) as conn:
             conn.sendall(data)
             if half_close:
                 conn.shutdown(socket.SHUT_WR)
@@ -201,7 +201,7 @@ class Router:
             try:
                 while chunk := conn.recv(65536):
                     received += chunk
-            except (TimeoutError, ConnectionResetError):
+            except ConnectionResetError:
                 pass
             return received
 

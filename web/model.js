@@ -61,10 +61,12 @@ class Model {
     this.listeners = [];
     this.stale = new Set(); // pods that must be asked for
     this.stream = new Stream((event) => this.take(event), (state, message) => this.setLive(state, message));
-    this.loadStatusSoon = throttled(() => this.loadStatus(), STATUS_MS);
-    this.loadPodsSoon = throttled(() => this.loadPods(), PODS_MS);
-    this.loadCallsSoon = throttled(() => this.loadCalls(), PODS_MS);
-    this.loadStaleSoon = throttled(() => this.loadStale(), STATUS_MS / 4);
+    this.isOn = false; // a request that was wanted before stop() is not sent after it: there may be no key any more
+    const soon = (load, ms) => throttled(async () => this.isOn && load(), ms);
+    this.loadStatusSoon = soon(() => this.loadStatus(), STATUS_MS);
+    this.loadPodsSoon = soon(() => this.loadPods(), PODS_MS);
+    this.loadCallsSoon = soon(() => this.loadCalls(), PODS_MS);
+    this.loadStaleSoon = soon(() => this.loadStale(), STATUS_MS / 4);
     this.timer = null;
   }
 
@@ -83,6 +85,7 @@ class Model {
 
   start(me) {
     this.me = me;
+    this.isOn = true;
     this.changed("me");
     this.stream.start();
     clearInterval(this.timer);
@@ -91,6 +94,7 @@ class Model {
   }
 
   stop() {
+    this.isOn = false;
     this.stream.stop();
     clearInterval(this.timer);
   }

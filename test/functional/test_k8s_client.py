@@ -16,6 +16,7 @@ import threading
 import time
 
 import pytest
+from basics import free_port
 from scripted_kube import (
     PATIENCE,
     Authority,
@@ -173,12 +174,6 @@ def kubeconfig(directory, cluster, user=None):
 
 def in_base64(path):
     return base64.b64encode(path.read_bytes()).decode()
-
-
-def free_port():
-    with socket.socket() as sock:
-        sock.bind(("127.0.0.1", 0))
-        return sock.getsockname()[1]
 
 
 # ---- what is sent and what is answered ----

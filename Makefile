@@ -59,7 +59,7 @@ test-upgrade: ## the last release and this version on one Redis, a minute in bot
 asan: ## the same tests under AddressSanitizer and UBSan, in build-asan/
 	@scripts/deps build test
 	@scripts/with-tests build-asan $(SETUP) $(SANITIZE)
-	@REPLICAS_SECONDS=$${REPLICAS_SECONDS:-20} EDGE_SECONDS=$${EDGE_SECONDS:-30} CHAOS_SECONDS=$${CHAOS_SECONDS:-60} scripts/run-tests build-asan
+	@scripts/run-tests build-asan
 
 lint: ## formatting, static analysis of C, shell and Python, our own checks of sources and documents
 	@scripts/deps build test lint

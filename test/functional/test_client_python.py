@@ -336,7 +336,7 @@ class Storm:
 
 
 def test_pods_are_free_again_when_a_process_in_the_middle_of_its_calls_is_killed(start_router, tmp_path, tell):
-    calls, tasks = int(os.environ.get("CLIENT_CALLS", "600")), int(os.environ.get("CLIENT_TASKS", "60"))
+    calls, tasks = int(os.environ.get("CLIENT_CALLS", "300")), int(os.environ.get("CLIENT_TASKS", "60"))
     deadline = DEADLINE_S + calls / 50
     tiers = '{"basic":{"type":"shared","target":10,"max_concurrent":%d}}' % (tasks // 5)
     env = {"POD_SOURCE": "api", "STATIC_PODS": None, "TIER_CONFIG": tiers, "HEARTBEAT_TTL": "3s", "CLEANUP_INTERVAL": "1s"}

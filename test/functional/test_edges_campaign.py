@@ -13,7 +13,7 @@ import pytest
 from edges import calls_of, wait_free, wait_ready, wait_swept
 from talkers import setting
 
-SECONDS = setting("EDGE_SECONDS", 60)
+SECONDS = setting("EDGE_SECONDS", 30)
 SEED = int(setting("EDGE_SEED", time.time()))
 LEASE_S = 5
 ROUTERS = 4

@@ -22,7 +22,7 @@ from chaos_clients import Client, Judge
 from conftest import DEADLINE_S, wait_until
 from talkers import setting
 
-SECONDS = setting("CHAOS_SECONDS", 120)
+SECONDS = setting("CHAOS_SECONDS", 60)
 SEED = int(setting("CHAOS_SEED", time.time()))
 STARTS_EARLY = True  # see conftest.py
 ROUTERS = 3

@@ -111,7 +111,7 @@ def test_pods_of_a_list_that_is_in_doubt_keep_their_marks(marks, kube, start_rou
     kube.put("stranger", annotations={**MARKS, "smart-router/marks": "pod-deletion-cost,safe-to-evict,do-not-disrupt"})
     before, lists = kube.lists, []
     kube.on(f"{PATH}/stranger", lambda exchange: lists.append(kube.lists) or exchange.answer(200, {}), method="PATCH")
-    env = {**CALM, "MARK_BUSY_PODS": marks, "RECONCILE_INTERVAL": "20s", **kube.where}
+    env = {**CALM, "MARK_BUSY_PODS": marks, "RECONCILE_INTERVAL": "10s", **kube.where}
     router = start_router(env, data_dir=router.data_dir)
     wait_until(lambda: router.log_lines(MISTAKE), "it does not believe the list")
     wait_until(lambda: lists, "its marks are taken off when the list was meant")

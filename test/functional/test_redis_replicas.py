@@ -13,7 +13,7 @@ import pytest
 import redis_servers
 from conftest import wait_until
 
-SECONDS = float(os.environ.get("REPLICAS_SECONDS") or "60")
+SECONDS = float(os.environ.get("REPLICAS_SECONDS") or "20")
 REST_S = float(os.environ.get("REPLICAS_REST") or "0.6")
 ROUTERS = 4
 CLIENTS = 64

@@ -114,8 +114,9 @@ class Router:
         wait_until(lambda: self.get("/ready").status_code == 200, "the router is ready")
         if self.env.get("POD_SOURCE") != "api":
             pods = len([pod for pod in self.env.get("STATIC_PODS", "").split(",") if pod])
+            # 0 of an answer 503: a store that is slow for a moment.
             wait_until(
-                lambda: self.get("/api/v1/pods?limit=1").json()["total"] >= pods, "all static pods are there"
+                lambda: self.get("/api/v1/pods?limit=1").json().get("total", 0) >= pods, "all static pods are there"
             )
 
     def _credentials(self):
@@ -157,6 +158,17 @@ class Router:
     def allocate(self, call_sid, **fields):
         """Allocates and expects it to work."""
         answer = self.post("/api/v1/allocate", {"call_sid": call_sid, **fields})
+        assert answer.status_code == 200, answer.text
+        return answer.json()
+
+    def allocate_until_answered(self, call_sid, **fields):
+        """Allocates as a client does where the router gives up on the store soon: a store that did not answer is no answer yet."""
+
+        def ask():
+            answer = self.post("/api/v1/allocate", {"call_sid": call_sid, **fields})
+            return answer if answer.status_code != 503 or answer.json()["code"] != "unavailable" else None
+
+        answer = wait_until(ask, "the allocation is answered")
         assert answer.status_code == 200, answer.text
         return answer.json()
 

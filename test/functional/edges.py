@@ -78,7 +78,7 @@ def carry(talkers, routers, count):
     carried = {}
     for i in range(count):
         call_sid, router = f"carried-{i}", routers[i % len(routers)]
-        answer = routers[(i // 2) % len(routers)].allocate(call_sid)
+        answer = routers[(i // 2) % len(routers)].allocate_until_answered(call_sid)
         carried[call_sid] = (answer["pod_name"], talkers.open(router, answer, wait=False))
     for _, stream in carried.values():
         stream.wait_open()

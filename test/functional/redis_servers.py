@@ -31,6 +31,9 @@ QUICK = {
     "REDIS_TIMEOUT": "2s",
 }
 
+# For a server that is killed: the kernel has whatever was answered. A disk that is slow to sync makes nobody wait.
+SURVIVES_KILL = {"appendonly": "yes", "appendfsync": "no"}
+
 # A router that does nothing by itself once it is ready: what is in Redis afterwards comes from requests alone.
 QUIET = {
     "LEADER_ELECTION_ENABLED": "false",

@@ -87,6 +87,7 @@ def test_a_router_that_stops_answers_those_who_wait(router, pool):
     wait_for_waiting(router, 1)
     router.proc.send_signal(signal.SIGTERM)
     assert answer.result()[0] == 202
+    assert router.proc.wait(DEADLINE_S) == 0  # before another signal
 
 
 def test_those_who_wait_take_a_quarter_of_the_connections(start_router, pool):

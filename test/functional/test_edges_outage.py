@@ -8,7 +8,9 @@ import random
 import time
 
 import pytest
+from conftest import wait_until
 from edges import Others, carry, expect_carried, wait_free, wait_ready
+from redis_servers import SURVIVES_KILL
 from talkers import setting
 
 LEASE_S = 3
@@ -32,7 +34,7 @@ def outage(talkers, server, how, seconds):
 
 @pytest.mark.parametrize("how, leases", [("stopped", 1.7), ("killed", 1.3)])
 def test_an_outage_longer_than_a_lease_ends_no_carried_call(start_redis, start_on, start_talkers, how, leases):
-    server = start_redis(appendonly="yes", appendfsync="always")
+    server = start_redis(**SURVIVES_KILL)
     talkers = start_talkers(pods=4)
     routers = [start_on(server, {**talkers.env, **ENV}) for _ in range(2)]
     carried = carry(talkers, routers, 4)
@@ -47,7 +49,8 @@ def test_an_outage_longer_than_a_lease_ends_no_carried_call(start_redis, start_o
     wait_ready(*routers)
     for router in routers:
         expect_carried(talkers, router, carried)
-    answer = routers[0].post("/api/v1/allocate", {"call_sid": "new"})
+    ask = lambda: routers[0].post("/api/v1/allocate", {"call_sid": "new"})
+    answer = wait_until(lambda: (one := ask()).json().get("code") != "unavailable" and one, "the store answers")
     assert (answer.status_code, answer.json()["code"]) == (503, "no_pods")
     # Afterwards they end as any other call does.
     for _, stream in carried.values():
@@ -58,7 +61,7 @@ def test_an_outage_longer_than_a_lease_ends_no_carried_call(start_redis, start_o
 def test_outages_around_the_length_of_a_lease(start_redis, start_on, start_talkers, tell):
     rng = random.Random(SEED)
     lease_s = 5
-    server = start_redis(appendonly="yes", appendfsync="always")
+    server = start_redis(**SURVIVES_KILL)
     talkers = start_talkers(pods=CALLS + 8, interval_s=0.25)
     env = {**talkers.env, **ENV, "LEASE_TTL": f"{lease_s}s"}
     routers = [start_on(server, env) for _ in range(2)]

@@ -674,10 +674,13 @@ def test_a_client_that_vanishes_while_the_pod_speaks_is_cut_off_too(start_world)
 
 
 def test_a_stream_with_words_in_one_direction_only_is_not_idle(world_of):
-    world = world_of(is_manual=True, env={"GATEWAY_IDLE_TIMEOUT": "1s"})
+    idle_s = 4  # no machine is so slow that a word takes longer
+    world = world_of(is_manual=True, env={"GATEWAY_IDLE_TIMEOUT": f"{idle_s}s"})
     pod, path = world.place("CA1")
     with world.open(path) as stream, world.agents[pod].accept() as agent:
-        for number in range(15):
+        end, number = time.monotonic() + 1.5 * idle_s, 0
+        while time.monotonic() < end:
+            number += 1
             agent.send(TEXT, b"%d" % number)
             assert stream.receive() == (True, TEXT, b"%d" % number)
             time.sleep(0.2)

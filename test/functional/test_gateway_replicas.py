@@ -79,7 +79,7 @@ def test_a_call_with_streams_at_two_routers_ends_with_the_last_of_them(replicas,
 
 
 def test_a_client_that_vanishes_and_comes_back_elsewhere_keeps_its_call(replicas):
-    world = replicas(GATEWAY_IDLE_TIMEOUT="1500ms")
+    world = replicas(GATEWAY_IDLE_TIMEOUT="5s")
     path = world.place("CA1")
     world.open(world.a, path)  # and never a word again
     back = world.open(world.b, path)

@@ -359,5 +359,6 @@ def test_a_router_that_stops_finishes_its_pages(start_router):
         received = b""
         while chunk := slow.recv(1 << 20):
             received += chunk
+    assert router.proc.wait(DEADLINE_S) == 0  # before another signal
     head, _, body = received.partition(b"\r\n\r\n")
     assert b" 200 " in head and int(re.search(rb"content-length: (\d+)", head, re.I)[1]) == len(body)

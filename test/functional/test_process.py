@@ -10,6 +10,7 @@ from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 
+from basics import free_port
 from conftest import BINARY, DEADLINE_S, ROOT, clean_environment, wait_until
 
 HALF_A_REQUEST = b'POST /api/v1/allocate HTTP/1.1\r\nHost: x\r\nContent-Length: 18\r\n\r\n{"call_s'
@@ -307,9 +308,9 @@ def test_a_request_that_has_arrived_when_the_delay_ends_is_answered(start_router
 
 @pytest.mark.parametrize("closed", ["2>&-", "<&-", ">&- 2>&-", "<&- >&- 2>&-"])
 def test_starts_and_stops_with_standard_descriptors_closed(tmp_path, closed):
-    env = clean_environment({"HTTP_PORT": "0"}, tmp_path / "data")
+    port = free_port()  # nothing it says can be read
+    env = clean_environment({"HTTP_PORT": str(port)}, tmp_path / "data")
     process = subprocess.Popen(["sh", "-c", f'exec "{BINARY}" {closed}'], env=env, stdout=subprocess.DEVNULL)
-    wait_until(lambda: (tmp_path / "data").exists(), "the router has started")
-    time.sleep(0.3)  # nothing it says can be read, so it gets a moment to come up
+    wait_until(lambda: process.poll() is not None or accepts(port), "the router listens")
     process.send_signal(signal.SIGTERM)
-    assert process.wait(timeout=20) == 0
+    assert process.wait(DEADLINE_S) == 0

@@ -9,6 +9,7 @@ import time
 import load
 import pytest
 from conftest import wait_until
+from redis_servers import SURVIVES_KILL
 
 SHARED_MAX = 3
 TIERS = f"""{{"tiers": {{"gold": {{"target": 4}}, "standard": {{"target": 3}},
@@ -115,26 +116,26 @@ def test_redis_is_stopped_and_goes_on(redis_server, site):
 
 
 def test_redis_is_killed_and_comes_back_with_its_data(start_redis, site):
-    server = start_redis(appendonly="yes", appendfsync="always")
+    server = start_redis(**SURVIVES_KILL)
     site = site(server)
     site.start()
     site.works()
-    kept = site.routers[0].allocate("CA-kept")["pod_name"]
+    kept = site.routers[0].allocate_until_answered("CA-kept")["pod_name"]
     for _ in range(2):
         server.kill()
         site.is_down()
         server.start()
         site.ready_everywhere()
         site.works()
-    again = site.routers[1].allocate("CA-kept")
+    again = site.routers[1].allocate_until_answered("CA-kept")
     assert (again["pod_name"], again["was_existing"]) == (kept, True)
-    site.routers[1].release("CA-kept")
+    site.routers[1].release_until_answered("CA-kept")
     site.finish()
 
 
 def test_redis_is_killed_in_the_middle_of_a_pause(start_redis, site):
     """What a stopped server never got to read has not happened; what it did before it died has."""
-    server = start_redis(appendonly="yes", appendfsync="always")
+    server = start_redis(**SURVIVES_KILL)
     site = site(server)
     site.start()
     site.works()

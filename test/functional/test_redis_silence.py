@@ -11,6 +11,7 @@ import time
 import pytest
 import test_silence
 from conftest import wait_until
+from redis_servers import SURVIVES_KILL
 from test_redis_fence import call
 from test_silence import TTL_S, a_pod_with_a_call, is_alive, speaks
 
@@ -57,7 +58,7 @@ def test_a_redis_that_was_stopped_ends_no_call(redis_server, start_on, election)
 
 
 def test_a_redis_that_was_down_ends_no_call(start_redis, start_on):
-    server = start_redis(appendonly="yes", appendfsync="always")
+    server = start_redis(**SURVIVES_KILL)
     router = start_on(server, {**ENV, "LEADER_ELECTION_ENABLED": "false"})
     a_pod_with_a_call(router)
     with Speaker(router):

@@ -28,6 +28,7 @@ BINARY = (BUILD_DIR if BUILD_DIR.is_absolute() else ROOT / BUILD_DIR) / "smart-r
 
 FIVE_PODS = ",".join(f"voice-agent-{i}" for i in range(5))
 HIDES_PORTS = ("warn", "error")  # levels at which the log does not say where the router listens
+BATCH = 4  # tests that a worker gets at a time: those of one file share what is made once for it
 DEADLINE_S = 60  # for what should take milliseconds: only a hang gets there
 SANITIZER_REPORTS = ("AddressSanitizer", "LeakSanitizer", "runtime error:", "UndefinedBehaviorSanitizer")
 
@@ -238,6 +239,25 @@ class Router:
 def pytest_collection_modifyitems(items):
     """A test of minutes begins first: the others fill the time beside it."""
     items.sort(key=lambda item: not getattr(item.module, "STARTS_EARLY", False))
+
+
+@pytest.hookimpl(optionalhook=True)
+def pytest_xdist_make_scheduler(config, log):
+    """Few tests at a time to a worker: with a long list of slow ones it would work alone at the end, for a minute and more."""
+    if config.getvalue("dist") != "load":
+        return None
+    from xdist.scheduler import LoadScheduling
+
+    class SmallBatches(LoadScheduling):
+        def _send_tests(self, node, num):
+            super()._send_tests(node, min(num, BATCH))
+
+        def check_schedule(self, node, duration=0):
+            if self.pending and len(self.node2pending[node]) >= 2:  # it needs to know the next one, and no more
+                return
+            super().check_schedule(node, duration)
+
+    return SmallBatches(config, log)
 
 
 def pytest_terminal_summary(terminalreporter):

@@ -214,6 +214,7 @@ class Callers:
             self.sent += 1
             due += FRAME_S
             await asyncio.sleep(max(0, due - time.monotonic()))
+        call.is_talking = False  # it hangs up, whoever is held from now on
         end = time.monotonic() + ECHO_S
         while counts["echoed"] < counts["sent"] and time.monotonic() < end and not listener.done():
             await asyncio.sleep(FRAME_S)

@@ -20,7 +20,6 @@ ENV = {
     "TIER_CONFIG": '{"gold": {"type": "exclusive", "target": 2}}',
     "HEARTBEAT_TTL": "24h",
     "LEASE_TTL": f"{LEASE_S}s",
-    "REDIS_TIMEOUT": "500ms",
 }
 
 

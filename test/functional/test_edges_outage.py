@@ -17,7 +17,7 @@ LEASE_S = 3
 ROUNDS = int(setting("EDGE_ROUNDS", 2))
 CALLS = int(setting("EDGE_CALLS", 100))
 SEED = int(setting("EDGE_SEED", time.time()))
-ENV = {"LEASE_TTL": f"{LEASE_S}s", "REDIS_TIMEOUT": "500ms", "GATEWAY_RELEASE_GRACE": "1s"}
+ENV = {"LEASE_TTL": f"{LEASE_S}s", "GATEWAY_RELEASE_GRACE": "1s"}
 
 
 def outage(talkers, server, how, seconds):

@@ -1,6 +1,7 @@
 """A leader that was held up in the middle of its work, and followed by another one, changes nothing any more."""
 
 import contextlib
+import functools
 import hashlib
 import os
 import pathlib
@@ -40,6 +41,7 @@ WORK = {
 }
 
 
+@functools.cache
 def text_of(script):
     tool = pathlib.Path(ROOT) / "scripts" / "embed-redis-scripts"
     return subprocess.run([tool, "--print", SCRIPTS, script], capture_output=True, text=True, check=True).stdout

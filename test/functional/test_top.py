@@ -70,6 +70,12 @@ class Terminal:
         for key in keys:
             self._tmux("send-keys", key)
 
+    def confirm(self, key):
+        """A key that asks a question, and yes, once the question is there."""
+        self.keys(key)
+        self.sees("(y/n)")
+        self.keys("y")
+
     def shell(self, command):
         self._tmux("send-keys", "-l", command)
         self._tmux("send-keys", "Enter")
@@ -332,7 +338,7 @@ def test_restart__of_the_router_is_survived(start_router, terminal):
     screen = top.sees("no answer since", "trying again", "voice-agent-4", "busy")
     assert re.search(r"no answer since \d\d:\d\d:\d\dZ, trying again", screen)
     wait_until(lambda: "\x1b[2m" in top.text(colours=True).split("\n")[6], "the old rows are grey")
-    top.keys("d", "y")  # keys work, and nothing is promised
+    top.confirm("d")  # keys work, and nothing is promised
     top.sees("voice-agent-0: nothing was sent: Failed to connect")
     top.keys(EVENTS)
     top.sees("listening")
@@ -417,7 +423,7 @@ def test_ten_thousand_pods__and_every_key_is_answered(start_router, terminal, te
     assert top.rows()[:2] == ["p00777", "p01777"]
     top.keys("Escape", "Home", "S")
     wait_until(lambda: top.line(22).strip() == "p09999", "turned round")
-    top.keys("d", "y")
+    top.confirm("d")
     top.sees("p09999 is draining")
     wait_until(lambda: re.search(r"^p09999 .* draining ", top.text(), re.M), "the list is loaded anew")
     _, child = top.processes()
@@ -447,7 +453,7 @@ def test_key_for_reading__sees_everything_and_changes_nothing(start_router, term
     top = terminal().start(router.url, "--api-key-file", key)
     top.keys(PODS)
     top.sees("voice-agent-0", "answered")
-    top.keys("d", "y")
+    top.confirm("d")
     top.sees("is not drained: 403")
     assert all(not pod["is_draining"] for pod in router.get("/api/v1/pods").json()["pods"])
     top.quit()
@@ -508,7 +514,9 @@ def test_control_characters_of_names__never_reach_the_terminal(terminal):
             screen = top.sees("answered", "?]2;evil?")
             assert screen.startswith(url)  # nothing was cleared, nothing has moved
             assert len(screen.splitlines()) == 24
-        top.keys(PODS, "d", "y")
+        top.keys(PODS)
+        top.sees("HEARTBEAT", "available")
+        top.confirm("d")
         top.sees("is not drained: 404 ?]2;evil?")
         assert ("POST", "/api/v1/drain") in asked
         assert top.about("pane_title") == title != "evil"

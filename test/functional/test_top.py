@@ -35,6 +35,7 @@ class Terminal:
             basics.skip("tmux is not installed (Debian: tmux)")
         self.dir = tempfile.mkdtemp(prefix="top-")  # the path of a socket must be short
         self.errors = os.path.join(self.dir, "errors")
+        self.runs = 0
         env = clean_environment({"HTTP_PORT": None, "METRICS_PORT": None, **(env or {})}, self.dir)
         env.setdefault("ASAN_OPTIONS", "abort_on_error=0")
         self._tmux("-f", "/dev/null", "new-session", "-d", "-x", str(width), "-y", str(height), "sh", env=env)
@@ -108,8 +109,9 @@ class Terminal:
     def start(self, url, *args):
         """Starts top, and returns once it has the screen."""
         self.before = self._modes()
+        self.runs += 1  # the screen may still show how the one before ended
         words = [str(BINARY), "top", "--url", url, *(str(arg) for arg in args)]
-        self.shell(f"clear; {shlex.join(words)} 2>{self.errors}; echo exit=$?")
+        self.shell(f"clear; {shlex.join(words)} 2>{self.errors}; echo exit{self.runs}=$?")
         wait_until(lambda: self.about("alternate_on") == "1" or self._exit_status(), "top has the screen")
         return self
 
@@ -134,7 +136,7 @@ class Terminal:
 
     def _exit_status(self):
         """Not the command that prints it, which stands on the screen before."""
-        return re.search(r"exit=(\d+)", self.text())
+        return re.search(rf"exit{self.runs}=(\d+)", self.text())
 
     def ended(self):
         """Waits for the end of top; the terminal is as it was. Returns (exit status, standard error)."""

@@ -26,6 +26,11 @@ DURABLE = {"appendonly": "yes"}
 SHIM = (BUILD_DIR if BUILD_DIR.is_absolute() else ROOT / BUILD_DIR) / "test/clock-shim.so"
 
 
+def without_numbers(text):
+    """Ages and differences of clocks are others a moment later."""
+    return re.sub(r"\d+", "#", text)
+
+
 class Doctor:
     """Runs the command with the key of these tests."""
 
@@ -57,7 +62,7 @@ class Doctor:
         assert re.search(command, found["command"]), found
         code, out, _ = self.run(router, env=env)
         assert code == (0 if found["weight"] == "note" else 1)
-        assert out.startswith(f"{found['weight']}: {found['sentence'][:60]}")
+        assert without_numbers(out).startswith(without_numbers(f"{found['weight']}: {found['sentence'][:60]}"))
         assert found["command"] in out
         return found
 

@@ -6,6 +6,20 @@
 
 #include <stdio.h>
 #include <stdlib.h>
+#include <unistd.h>
+
+static const char *const failure_names[FAILURES] = {"reset", "drop", "cut", "close", "exit"};
+
+bool agent_failure_parse(struct slice text, enum agent_failure *ret_failure)
+{
+    for (int failure = 0; failure < FAILURES; failure++) {
+        if (slice_equals(text, failure_names[failure])) {
+            *ret_failure = (enum agent_failure)failure;
+            return true;
+        }
+    }
+    return false;
+}
 
 static const char *const mode_names[AGENT_MODES] = {"normal", "slow", "hang", "refuse", "reject", "crash"};
 
@@ -57,10 +71,46 @@ static void session_throttle(struct session *session)
     link_read_stop(&session->peer.link);
 }
 
+/* Something about a session, for those who compare. */
+static void session_note(const struct session *session, const char *event, int code)
+{
+    struct journal *journal = &session->agent->fleet->journal;
+    struct json_writer *json = journal_begin(journal, event);
+
+    if (!json)
+        return;
+    json_put_string(json, "agent", session->agent->name);
+    json_put_string(json, "call_sid", session->start.call_sid);
+    json_put_u64(json, "resumed", session->resumed);
+    json_put_bool(json, "has_state", session->has_state);
+    json_put_u64(json, "echoed", session->echoed);
+    if (code != 0)
+        json_put_u64(json, "code", (uint64_t)code);
+    journal_end(journal);
+}
+
+static void session_fail(struct session *session, enum agent_failure how, int code);
+
+/* The stream has said enough: this message is its last one, or half of it is. */
+static bool session_is_to_fail(const struct session *session)
+{
+    uint64_t after = session->agent->fleet->settings.fail_after;
+
+    return after > 0 && session->echoed + 1 >= after;
+}
+
 static void session_send(struct session *session, enum ws_opcode opcode, char *data, size_t len)
 {
     struct fleet_counters *counters = &session->agent->fleet->counters;
+    const struct fleet_settings *settings = &session->agent->fleet->settings;
 
+    if (session_is_to_fail(session)) {
+        if (settings->fail_how == FAIL_CUT || settings->fail_how == FAIL_EXIT)
+            peer_send_half(&session->peer, opcode, data, len);
+        session_fail(session, settings->fail_how, settings->close_code);
+        return;
+    }
+    session->echoed++;
     if (peer_send(&session->peer, opcode, data, len) == 0)
         counters->echoed++;
     else
@@ -138,6 +188,28 @@ static void session_say(struct session *session, enum ws_opcode opcode, char *da
         session_send(session, opcode, data, len);
 }
 
+static void session_started(struct session *session)
+{
+    struct fleet_counters *counters = &session->agent->fleet->counters;
+
+    counters->calls++;
+    if (session->resumed > 0) {
+        session->has_state = kept_take(session->agent, session->start.call_sid);
+        if (session->has_state)
+            counters->resumed++;
+        else
+            counters->resumed_anew++;
+    }
+    session_note(session, "start", 0);
+}
+
+static bool is_stray(struct slice name)
+{
+    size_t len = strlen(MEDIA_MARK_OURS);
+
+    return name.len >= len && memcmp(name.data, MEDIA_MARK_OURS, len) == 0;
+}
+
 static void session_echo_text(struct session *session, const char *data, size_t len)
 {
     struct media_start *start = &session->start;
@@ -148,9 +220,18 @@ static void session_echo_text(struct session *session, const char *data, size_t 
     strbuf_append(buf, "..............", WS_HEADER_MAX);
     switch (media_read((struct slice){data, len}, start, &payload)) {
     case MEDIA_START:
-        session->agent->fleet->counters.calls++;
+        session_started(session);
+        break;
+    case MEDIA_MARK:
+        if (is_stray(payload))
+            session->agent->fleet->counters.stray_marks++;
+        else
+            strbuf_append(buf, data, len);
         break;
     case MEDIA_MEDIA:
+        if (!session->has_media)
+            session_note(session, "first_media", 0);
+        session->has_media = true;
         if (start->dialect == MEDIA_UNKNOWN)
             strbuf_append(buf, data, len);
         else
@@ -160,6 +241,10 @@ static void session_echo_text(struct session *session, const char *data, size_t 
     case MEDIA_DTMF:
     case MEDIA_STOP:
         break;
+    case MEDIA_CLEARED: /* the answer to a clear, and this agent never asks for one */
+        session->agent->fleet->counters.stray_marks++;
+        break;
+    case MEDIA_CLEAR:
     case MEDIA_OTHER:
         strbuf_append(buf, data, len);
         break;
@@ -194,7 +279,10 @@ static void session_message(struct peer *peer, enum ws_opcode opcode, char *data
 static void session_request(struct peer *peer, struct slice method UNUSED, struct slice target UNUSED)
 {
     struct session *session = session_of(peer);
+    struct slice resumed = peer_header(peer, "X-Call-Resumed");
 
+    for (size_t i = 0; i < resumed.len && i < 9 && resumed.data[i] >= '0' && resumed.data[i] <= '9'; i++)
+        session->resumed = session->resumed * 10 + (uint64_t)(resumed.data[i] - '0');
     if (!peer->is_upgrade)
         peer_answer(peer, 200, "text/plain", SLICE("a voice agent\n"));
     else if (session->agent->mode == AGENT_REJECT)
@@ -206,7 +294,7 @@ static void session_request(struct peer *peer, struct slice method UNUSED, struc
 }
 
 /* The session counts as gone at once; its memory goes when its socket has closed. */
-static void session_leave(struct session *session)
+static void session_leave(struct session *session, int code)
 {
     struct agent *agent = session->agent;
 
@@ -220,14 +308,44 @@ static void session_leave(struct session *session)
         if (delayed->session == session)
             delayed_free(agent, delayed);
     }
-    if (agent->fleet->settings.releases && agent->mode != AGENT_CRASH && session->start.call_sid[0] != '\0')
+    if (session->start.call_sid[0] == '\0')
+        return;
+    session_note(session, "end", code);
+    if (agent->mode == AGENT_CRASH)
+        return;
+    /* A break, or a router that restarts: the call may come back. */
+    if (code == WS_CLOSE_ABNORMAL || code == WS_CLOSE_RESTART)
+        kept_add(agent, session->start.call_sid);
+    if (agent->fleet->settings.releases)
         reporter_release(agent, session->start.call_sid);
 }
 
-static void session_ended(struct peer *peer, int code UNUSED, int err UNUSED, int status UNUSED)
+static void session_ended(struct peer *peer, int code, int err UNUSED, int status UNUSED)
 {
-    session_leave(session_of(peer));
+    session_leave(session_of(peer), code);
     peer_close(peer);
+}
+
+static void session_fail(struct session *session, enum agent_failure how, int code)
+{
+    switch (how) {
+    case FAIL_EXIT:
+        _exit(1);
+    case FAIL_CLOSE:
+        peer_say_goodbye(&session->peer, code);
+        break;
+    case FAIL_RESET:
+    case FAIL_DROP:
+    case FAIL_CUT:
+        session_leave(session, WS_CLOSE_ABNORMAL);
+        if (how == FAIL_RESET)
+            peer_reset(&session->peer);
+        else
+            peer_close(&session->peer);
+        break;
+    case FAILURES:
+        abort();
+    }
 }
 
 static void session_drained(struct peer *peer)
@@ -327,7 +445,7 @@ static void agent_drop_sessions(struct agent *agent, bool is_reset)
     while (!list_is_empty(&agent->sessions)) {
         struct session *session = LIST_ENTRY(agent->sessions.next, struct session, link);
 
-        session_leave(session);
+        session_leave(session, WS_CLOSE_ABNORMAL);
         if (is_reset)
             peer_reset(&session->peer);
         else
@@ -335,10 +453,36 @@ static void agent_drop_sessions(struct agent *agent, bool is_reset)
     }
 }
 
-void agent_hang_up(struct agent *agent)
+void agent_fail(struct agent *agent, enum agent_failure how, int code)
 {
-    LIST_FOR_EACH (link, &agent->sessions)
-        peer_say_goodbye(&LIST_ENTRY(link, struct session, link)->peer, WS_CLOSE_NORMAL);
+    LIST_FOR_EACH (link, &agent->sessions) {
+        struct session *session = LIST_ENTRY(link, struct session, link);
+        char half[WS_HEADER_MAX + 160] = {0};
+
+        if (how == FAIL_CUT || how == FAIL_EXIT)
+            peer_send_half(&session->peer, WS_TEXT, half + WS_HEADER_MAX, sizeof(half) - WS_HEADER_MAX);
+        if (how != FAIL_EXIT)
+            session_fail(session, how, code);
+    }
+    if (how == FAIL_EXIT)
+        _exit(1);
+}
+
+static void agent_back_timer(uv_timer_t *timer)
+{
+    struct agent *agent = CONTAINER_OF(timer, struct agent, back_timer);
+
+    if (agent_set_mode(agent, AGENT_NORMAL, agent->slow_ms) != 0)
+        uv_timer_start(timer, agent_back_timer, 50, 0); /* somebody else has its port for the moment */
+    else
+        reporter_start(agent);
+}
+
+void agent_restart(struct agent *agent, uint64_t after_ms)
+{
+    (void)agent_set_mode(agent, AGENT_CRASH, agent->slow_ms);
+    agent->is_registered = false;
+    uv_timer_start(&agent->back_timer, agent_back_timer, after_ms, 0);
 }
 
 int agent_set_mode(struct agent *agent, enum agent_mode mode, uint64_t slow_ms)
@@ -347,8 +491,10 @@ int agent_set_mode(struct agent *agent, enum agent_mode mode, uint64_t slow_ms)
 
     agent->mode = mode;
     agent->slow_ms = slow_ms;
-    if (mode == AGENT_CRASH)
+    if (mode == AGENT_CRASH) {
         agent_drop_sessions(agent, true);
+        kept_forget(agent);
+    }
     if (before == AGENT_HANG || mode == AGENT_HANG) {
         LIST_FOR_EACH (link, &agent->sessions) {
             struct session *session = LIST_ENTRY(link, struct session, link);
@@ -386,6 +532,8 @@ static int agent_start(struct fleet *fleet, int index)
     snprintf(agent->name, sizeof(agent->name), "%s%d", fleet->settings.name_prefix, index);
     list_init(&agent->sessions);
     list_init(&agent->delayed);
+    list_init(&agent->kept);
+    uv_timer_init(&fleet->net->loop, &agent->back_timer);
     uv_timer_init(&fleet->net->loop, &agent->delay_timer);
     uv_timer_init(&fleet->net->loop, &agent->heartbeat_timer);
     r = agent_listen(agent);
@@ -403,7 +551,8 @@ int fleet_start(struct fleet *fleet, struct net *net, const struct fleet_setting
     int r = 0;
 
     *fleet = (struct fleet){.net = net, .settings = *settings};
-    strbuf_init(&fleet->scratch, NULL, WS_HEADER_MAX + WS_MESSAGE_MAX + MEDIA_MESSAGE_MAX);
+    journal_init(&fleet->journal, settings->journal_path);
+    strbuf_init(&fleet->scratch, NULL, WS_HEADER_MAX + PEER_MESSAGE_MAX + MEDIA_MESSAGE_MAX);
     fleet->agents = calloc((size_t)settings->count, sizeof(*fleet->agents));
     if (!fleet->agents)
         return -ENOMEM;
@@ -435,7 +584,9 @@ void fleet_stop(struct fleet *fleet)
             break; /* a start that failed got this far */
         agent_unlisten(agent);
         agent_drop_sessions(agent, false);
+        kept_forget(agent);
         uv_close((uv_handle_t *)&agent->delay_timer, NULL);
+        uv_close((uv_handle_t *)&agent->back_timer, NULL);
         uv_close((uv_handle_t *)&agent->heartbeat_timer, NULL);
         reporter_stop(agent);
     }
@@ -444,5 +595,6 @@ void fleet_stop(struct fleet *fleet)
 void fleet_release(struct fleet *fleet)
 {
     free(fleet->agents);
+    journal_release(&fleet->journal);
     strbuf_release(&fleet->scratch);
 }

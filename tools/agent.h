@@ -9,6 +9,7 @@
 #define TOOLS_AGENT_H
 
 #include "base/list.h"
+#include "journal.h"
 #include "media.h"
 #include "peer.h"
 #include "url.h"
@@ -23,8 +24,20 @@ enum agent_mode {
     AGENT_MODES,
 };
 
+/* How one stream fails. The agent goes on, but for the last one. */
+enum agent_failure {
+    FAIL_RESET, /* the connection is reset */
+    FAIL_DROP,  /* it is closed without a close frame */
+    FAIL_CUT,   /* the same in the middle of a frame */
+    FAIL_CLOSE, /* a close frame with a code */
+    FAIL_EXIT,  /* the process ends in the middle of a frame, and with it all agents */
+    FAILURES,
+};
+
 enum {
     AGENTS_MAX = 10000,
+    AGENT_KEPT_MAX = 1000, /* calls of which an agent still has the session; beyond it, the oldest goes */
+    AGENT_KEPT_MS = 60000,
     AGENT_NAME_MAX = 63,
     AGENT_DELAYED_MAX = 4 << 20, /* bytes that a slow agent holds; beyond it, it does not read */
     AGENT_TIMEOUT_MS = 5000,     /* of a request to the router */
@@ -43,6 +56,11 @@ struct fleet_settings {
     const char *tier;      /* to register for; "" leaves it to the router */
     uint64_t heartbeat_ms; /* 0: none */
     bool releases;
+    bool releases_plainly; /* without the pod's name */
+    uint64_t fail_after;   /* echoes of a stream until it fails; 0: never */
+    enum agent_failure fail_how;
+    int close_code;           /* of FAIL_CLOSE */
+    const char *journal_path; /* NULL: none */
     enum agent_mode mode;
     uint64_t slow_ms;
     uint64_t mode_after_ms; /* normal until then */
@@ -59,6 +77,9 @@ struct fleet_counters {
     uint64_t heartbeats_failed;
     uint64_t released;
     uint64_t release_failed;
+    uint64_t resumed;      /* streams with X-Call-Resumed whose session was still there */
+    uint64_t resumed_anew; /* and those without one */
+    uint64_t stray_marks;  /* answers to the router's own marks and clears, which it should have swallowed */
 };
 
 struct fleet;
@@ -76,6 +97,9 @@ struct agent {
     struct list delayed; /* what a slow agent has not said yet, oldest first */
     size_t delayed_bytes;
     uv_timer_t delay_timer;
+    uv_timer_t back_timer;
+    struct list kept; /* calls whose stream broke, oldest first */
+    size_t kept_count;
     uv_timer_t heartbeat_timer;
     bool is_registered;
     bool is_asking; /* a request of the heartbeat is under way */
@@ -91,6 +115,7 @@ struct fleet {
     uint16_t control_port;
     uv_timer_t mode_timer;
     bool is_stopping;
+    struct journal journal;
     size_t requests;       /* to the router, under way */
     struct strbuf scratch; /* what is said next */
 };
@@ -109,8 +134,18 @@ bool agent_mode_parse(struct slice text, enum agent_mode *ret_mode);
 /* 0, or why the agent cannot listen again. */
 int agent_set_mode(struct agent *agent, enum agent_mode mode, uint64_t slow_ms);
 
-/* The agent ends its calls. */
-void agent_hang_up(struct agent *agent);
+/* The agent crashes, and is there again after that time, with nothing that it knew. */
+void agent_restart(struct agent *agent, uint64_t after_ms);
+
+/* All streams of the agent fail now; with a close code: FAIL_CLOSE alone. */
+void agent_fail(struct agent *agent, enum agent_failure how, int code);
+bool agent_failure_parse(struct slice text, enum agent_failure *ret_failure);
+
+/* kept.c: calls that an agent keeps a session of, after their stream broke. */
+void kept_add(struct agent *agent, const char *call_sid);
+/* True: the session was still there; it is not kept any more. */
+bool kept_take(struct agent *agent, const char *call_sid);
+void kept_forget(struct agent *agent);
 
 /* reporter.c: what agents tell the router. */
 void reporter_start(struct agent *agent);
@@ -123,6 +158,10 @@ struct session {
     struct agent *agent;
     struct list link;
     struct media_start start;
+    uint64_t resumed; /* X-Call-Resumed; 0: it is a new stream */
+    bool has_state;   /* and the session was still there */
+    uint64_t echoed;
+    bool has_media;
     bool is_throttled; /* does not read, because there is too much to say */
 };
 

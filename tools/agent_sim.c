@@ -25,13 +25,20 @@ static const char usage[] =
     "  --register           register the pods, and remove them at the end\n"
     "  --tier TIER          the tier to register for\n"
     "  --heartbeat SECONDS  heartbeat with the calls of each pod; 0: do not (0; 10 with --register)\n"
-    "  --release            release a call when its stream closes\n"
+    "  --release            release a call when its stream closes, with the pod's name\n"
+    "  --release-without-pod  the same without it, as older agents do\n"
+    "  --fail-after N       each stream fails after so many echoes (never)\n"
+    "  --fail-how HOW       reset, drop (no close frame), cut (in the middle of a frame), close,\n"
+    "                       exit (the program ends in the middle of a frame) (reset)\n"
+    "  --close-code N       of the close frame (1011)\n"
+    "  --journal FILE       add a line of JSON for each start, first audio and end of a stream\n"
     "  --mode MODE          normal, slow, hang, refuse, reject (503) or crash (normal)\n"
     "  --slow-ms N          how much later handshakes and echoes come when slow (200)\n"
     "  --mode-after SECONDS be normal until then (0)\n"
     "  --control-port P     where agents are told what to do; 0: a free port (none):\n"
     "                       GET / shows them; POST /agent/NAME/MODE; NAME may be `all`;\n"
-    "                       also /slow?ms=N, and /hangup, which ends the agent's calls\n"
+    "                       also /slow?ms=N, /crash?ms=N (there again after that time);\n"
+    "                       its streams end: /hangup, /close?code=N, /reset, /drop, /cut, /exit\n"
     "  --help\n";
 
 static const struct option options[] = {
@@ -46,6 +53,11 @@ static const struct option options[] = {
     {"tier", required_argument, NULL, 't'},
     {"heartbeat", required_argument, NULL, 'b'},
     {"release", no_argument, NULL, 'e'},
+    {"release-without-pod", no_argument, NULL, 'E'},
+    {"fail-after", required_argument, NULL, 'f'},
+    {"fail-how", required_argument, NULL, 'F'},
+    {"close-code", required_argument, NULL, 'C'},
+    {"journal", required_argument, NULL, 'o'},
     {"mode", required_argument, NULL, 'm'},
     {"slow-ms", required_argument, NULL, 's'},
     {"mode-after", required_argument, NULL, 'a'},
@@ -91,6 +103,25 @@ static void take_option(int option, struct fleet_settings *settings, bool *has_h
         break;
     case 'e':
         settings->releases = true;
+        break;
+    case 'E':
+        settings->releases = true;
+        settings->releases_plainly = true;
+        break;
+    case 'f':
+        settings->fail_after = option_number("fail-after", optarg, 1, UINT32_MAX);
+        break;
+    case 'F':
+        if (!agent_failure_parse(slice_of(optarg), &settings->fail_how))
+            option_bad("fail-how", "reset, drop, cut, close or exit is expected");
+        break;
+    case 'C':
+        settings->close_code = (int)option_number("close-code", optarg, 1000, 4999);
+        if (!ws_close_code_is_valid(settings->close_code))
+            option_bad("close-code", "no close frame may have this code");
+        break;
+    case 'o':
+        settings->journal_path = optarg;
         break;
     case 'm':
         if (!agent_mode_parse(slice_of(optarg), &settings->mode))
@@ -190,6 +221,7 @@ int main(int argc, char **argv)
         .name_prefix = "voice-agent-",
         .tier = "",
         .slow_ms = 200,
+        .close_code = WS_CLOSE_ERROR,
         .control_port = -1,
     };
     struct program *program;

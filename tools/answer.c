@@ -1,7 +1,9 @@
 /*
- * answer.c - finds the stream's URL in a webhook's answer: TwiML, Plivo XML or JSON.
+ * answer.c - reads answers to webhooks: TwiML, Plivo XML or JSON.
  */
 #include "answer.h"
+
+#include <stdlib.h>
 
 #include "base/json.h"
 
@@ -68,51 +70,98 @@ static bool contains(struct slice text, const char *part)
     return memmem(text.data, text.len, part, strlen(part)) != NULL;
 }
 
-static enum answer_kind read_twiml(struct slice body, struct url *ret_url)
+/* The first <name …>…</name>: what is in its tag, and what is behind it. */
+static bool element(struct slice text, const char *open, const char *close, struct slice *ret_tag,
+                    struct slice *ret_inside)
 {
-    struct slice connect, stream, url;
+    struct slice whole;
+    const char *end;
 
-    if (!between(body, "<Response>", "</Response>", &body))
-        return ANSWER_BAD;
-    if (between(body, "<Connect>", "</Connect>", &connect))
-        return between(connect, "<Stream ", ">", &stream) && between(stream, "url=\"", "\"", &url) &&
-                       read_xml_url(url, ret_url)
-                   ? ANSWER_STREAM
-                   : ANSWER_BAD;
+    if (!between(text, open, close, &whole))
+        return false;
+    end = memchr(whole.data, '>', whole.len);
+    if (!end)
+        return false;
+    *ret_tag = (struct slice){whole.data, (size_t)(end - whole.data)};
+    *ret_inside = (struct slice){end + 1, whole.len - (size_t)(end + 1 - whole.data)};
+    return true;
+}
+
+/* <Redirect> at the end of the document, and a pause before it. */
+static void read_redirect(struct slice body, const char *pause, struct answer *answer)
+{
+    struct slice tag, url, length;
+
+    if (!element(body, "<Redirect", "</Redirect>", &tag, &url))
+        return;
+    answer->has_after = read_xml_url(url, &answer->after);
+    if (between(body, pause, ">", &tag) && between(tag, " length=\"", "\"", &length) && length.len < 6)
+        answer->pause_ms = strtoull(length.data, NULL, 10) * 1000;
+}
+
+/* What a document without a stream means. */
+static enum answer_kind kind_without_stream(struct slice body, const struct answer *answer)
+{
+    if (answer->has_after)
+        return ANSWER_LATER;
     return contains(body, "<Hangup/>") ? ANSWER_BUSY : ANSWER_BAD;
 }
 
-static enum answer_kind read_plivo_xml(struct slice body, struct url *ret_url)
+static enum answer_kind read_twiml(struct slice body, struct answer *answer)
 {
-    struct slice stream, url;
+    struct slice tag, inside, stream, url, action;
 
     if (!between(body, "<Response>", "</Response>", &body))
         return ANSWER_BAD;
-    if (!between(body, "<Stream ", "</Stream>", &stream))
-        return contains(body, "<Hangup/>") ? ANSWER_BUSY : ANSWER_BAD;
-    if (!contains(stream, "bidirectional=\"true\""))
+    read_redirect(body, "<Pause", answer);
+    if (!element(body, "<Connect", "</Connect>", &tag, &inside))
+        return kind_without_stream(body, answer);
+    if (!between(inside, "<Stream", ">", &stream) || !between(stream, " url=\"", "\"", &url) ||
+        !read_xml_url(url, &answer->url))
         return ANSWER_BAD;
-    stream.len += strlen("</Stream>");
-    return between(stream, ">", "</Stream>", &url) && read_xml_url(url, ret_url) ? ANSWER_STREAM : ANSWER_BAD;
+    if (between(tag, " action=\"", "\"", &action))
+        answer->has_after = read_xml_url(action, &answer->after);
+    return ANSWER_STREAM;
 }
 
-static enum answer_kind read_json(struct slice body, struct url *ret_url)
+static enum answer_kind read_plivo_xml(struct slice body, struct answer *answer)
+{
+    struct slice tag, url, value;
+
+    if (!between(body, "<Response>", "</Response>", &body))
+        return ANSWER_BAD;
+    read_redirect(body, "<Wait", answer);
+    if (!element(body, "<Stream", "</Stream>", &tag, &url))
+        return kind_without_stream(body, answer);
+    if (!between(tag, " bidirectional=\"", "\"", &value) || !slice_equals(value, "true") ||
+        !read_xml_url(url, &answer->url))
+        return ANSWER_BAD;
+    /* Without it the call is over with the stream, and nothing behind it is done. */
+    answer->has_after =
+        answer->has_after && between(tag, " keepCallAlive=\"", "\"", &value) && slice_equals(value, "true");
+    return ANSWER_STREAM;
+}
+
+static enum answer_kind read_json(struct slice body, struct answer *answer)
 {
     cJSON *tree = cJSON_ParseWithLength(body.data, body.len);
     const char *url = json_get_string(tree, "url");
-    enum answer_kind kind = url && url_parse(slice_of(url), ret_url) == 0 ? ANSWER_STREAM : ANSWER_BAD;
+    enum answer_kind kind = url && url_parse(slice_of(url), &answer->url) == 0 ? ANSWER_STREAM : ANSWER_BAD;
 
     cJSON_Delete(tree);
     return kind;
 }
 
-enum answer_kind answer_read(enum media_dialect dialect, int status, struct slice body, struct url *ret_url)
+void answer_read(enum media_dialect dialect, int status, struct slice body, struct answer *ret_answer)
 {
+    *ret_answer = (struct answer){.kind = ANSWER_BAD};
     if (dialect == MEDIA_EXOTEL && status == 503)
-        return ANSWER_BUSY;
-    if (status != 200)
-        return ANSWER_BAD;
-    if (dialect == MEDIA_TWILIO)
-        return read_twiml(body, ret_url);
-    return dialect == MEDIA_PLIVO ? read_plivo_xml(body, ret_url) : read_json(body, ret_url);
+        ret_answer->kind = ANSWER_BUSY;
+    else if (status != 200)
+        return;
+    else if (dialect == MEDIA_TWILIO)
+        ret_answer->kind = read_twiml(body, ret_answer);
+    else
+        ret_answer->kind =
+            dialect == MEDIA_PLIVO ? read_plivo_xml(body, ret_answer) : read_json(body, ret_answer);
 }

@@ -1,5 +1,5 @@
 /*
- * answer.h - reads the WebSocket URL from a webhook's answer.
+ * answer.h - reads the answer to a webhook as the provider does: a stream, a pause, the end.
  */
 #ifndef TOOLS_ANSWER_H
 #define TOOLS_ANSWER_H
@@ -8,12 +8,21 @@
 #include "url.h"
 
 enum answer_kind {
-    ANSWER_STREAM, /* *ret_url has it */
-    ANSWER_BUSY,   /* the caller is told that nobody is free */
+    ANSWER_STREAM, /* at `url`; when it has ended, `after` is asked */
+    ANSWER_LATER,  /* `after` is asked in pause_ms */
+    ANSWER_BUSY,   /* the caller hears something, or nothing, and is hung up on */
     ANSWER_BAD,    /* nothing that this provider would understand */
 };
 
-/* TwiML, Plivo's XML or Exotel's JSON, as the provider would read it. */
-enum answer_kind answer_read(enum media_dialect dialect, int status, struct slice body, struct url *ret_url);
+struct answer {
+    enum answer_kind kind;
+    struct url url;
+    bool has_after;
+    struct url after;
+    uint64_t pause_ms;
+};
+
+/* TwiML, Plivo's XML or Exotel's JSON. */
+void answer_read(enum media_dialect dialect, int status, struct slice body, struct answer *ret_answer);
 
 #endif

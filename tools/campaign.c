@@ -6,6 +6,7 @@
 
 #include <stdlib.h>
 
+#include "base/clock.h"
 #include "base/random.h"
 
 static bool campaign_may_place(const struct campaign *campaign, uint64_t now_ms)
@@ -65,10 +66,11 @@ int campaign_start(struct campaign *campaign, struct net *net, const struct camp
     int r = 0;
 
     *campaign = (struct campaign){.net = net, .settings = *settings};
+    journal_init(&campaign->journal, settings->journal_path);
     if (!random_bytes_wait(&campaign->run, sizeof(campaign->run)))
         abort();
-    if (!settings->has_ws_url)
-        r = url_resolve(&settings->router, &campaign->router_address);
+    for (size_t i = 0; r == 0 && !settings->has_ws_url && i < settings->router_count; i++)
+        r = url_resolve(&settings->routers[i], &campaign->router_addresses[i]);
     if (r == 0 && settings->has_connect_to)
         r = url_resolve(&settings->connect_to, &campaign->connect_address);
     if (r != 0)
@@ -95,6 +97,26 @@ void campaign_stop(struct campaign *campaign)
 void campaign_release(struct campaign *campaign)
 {
     strbuf_release(&campaign->scratch);
+    journal_release(&campaign->journal);
+}
+
+void campaign_left(struct campaign *campaign)
+{
+    if (campaign->held == 0)
+        return;
+    if (campaign->left_end - campaign->left_first == CAMPAIGN_LEFT_MAX)
+        campaign->left_first++;
+    campaign->left_ns[campaign->left_end++ % CAMPAIGN_LEFT_MAX] = clock_elapsed_ns();
+}
+
+void campaign_handed_over(struct campaign *campaign)
+{
+    uint64_t left_ns;
+
+    if (campaign->left_first == campaign->left_end)
+        return;
+    left_ns = campaign->left_ns[campaign->left_first++ % CAMPAIGN_LEFT_MAX];
+    histogram_add(&campaign->tally.handover_us, (clock_elapsed_ns() - left_ns) / 1000);
 }
 
 bool campaign_is_fine(const struct campaign *campaign)
@@ -103,5 +125,6 @@ bool campaign_is_fine(const struct campaign *campaign)
 
     return tally->failed == 0 && tally->frames_lost == 0 && tally->frames_reordered == 0 &&
            tally->frames_corrupt == 0 && (tally->busy == 0 || campaign->settings.allows_busy) &&
-           tally->completed + tally->busy == tally->started && tally->started > 0;
+           tally->completed + tally->busy + tally->abandoned + tally->died == tally->started &&
+           tally->started > 0;
 }

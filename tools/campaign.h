@@ -3,7 +3,8 @@
  *
  * A call: webhook, stream, frames of 20 ms, hangup, status callback. Every frame carries its number, the time
  * it was sent and a pattern, so that what comes back can be checked for being complete, in order and
- * unharmed.
+ * unharmed. A caller who is held hears something else until an agent is there; what was said meanwhile is
+ * skipped, not lost.
  */
 #ifndef TOOLS_CAMPAIGN_H
 #define TOOLS_CAMPAIGN_H
@@ -11,6 +12,7 @@
 #include "base/list.h"
 #include "fetch.h"
 #include "histogram.h"
+#include "journal.h"
 #include "media.h"
 #include "options.h"
 #include "peer.h"
@@ -18,6 +20,8 @@
 enum {
     CAMPAIGN_CONCURRENT_MAX = 20000,
     CAMPAIGN_TICK_MS = 1,
+    CAMPAIGN_ROUTERS_MAX = 8,
+    CAMPAIGN_LEFT_MAX = 1024, /* calls that ended and whose place nobody has taken yet */
     CAMPAIGN_PATTERN_LEN = 64 + MEDIA_PAYLOAD_MAX,
 };
 
@@ -41,8 +45,10 @@ enum call_failure {
 const char *call_failure_name(enum call_failure failure);
 
 struct campaign_settings {
-    struct url router;
-    bool has_ws_url; /* no webhook: all calls go there */
+    struct url routers[CAMPAIGN_ROUTERS_MAX]; /* with several, streams go to the one that answered */
+    size_t router_count;
+    struct url public_url; /* what requests are signed for */
+    bool has_ws_url;       /* no webhook: all calls go there */
     struct url ws_url;
     bool has_connect_to; /* the stream is sought there, whatever host its URL names */
     struct url connect_to;
@@ -50,7 +56,14 @@ struct campaign_settings {
     bool is_get;
     bool sends_status;
     bool allows_busy;
-    const char *merchant;                            /* "" for none */
+    bool allows_gaps;         /* frames that are missing between two that came back are skipped, not lost */
+    bool is_mute;             /* held callers say nothing */
+    bool forks_exotel;        /* Exotel's flow asks behind the stream how the call goes on */
+    uint64_t patience_ms;     /* a held caller hangs up then; 0: never */
+    uint64_t ask_within_ms;   /* the request after a stream comes after any part of this */
+    uint64_t retry_ms;        /* for so long requests that nobody answers are sent again */
+    const char *journal_path; /* NULL: none */
+    const char *merchant;     /* "" for none */
     char tokens[MEDIA_DIALECTS][OPTION_KEY_MAX + 1]; /* requests are signed with them; "" for none */
     uint64_t calls;                                  /* 0: no limit */
     uint64_t duration_ms;                            /* how long new calls are placed; 0: no limit */
@@ -75,20 +88,40 @@ struct tally {
     uint64_t frames_reordered;
     uint64_t frames_corrupt;
     uint64_t status_callbacks;
+    uint64_t held;    /* times that callers were held, also in the middle of a call */
+    uint64_t granted; /* callers who waited at the beginning, and then heard an agent */
+    uint64_t abandoned;
+    uint64_t died;
+    uint64_t resumes; /* streams after the first one of a call */
+    uint64_t gaps;    /* between two echoes */
+    uint64_t frames_skipped;
+    uint64_t hold_bytes;
+    uint64_t hold_ms;            /* that they last */
+    uint64_t hold_silent_ms;     /* the longest silence between two rounds of what is played */
+    uint64_t echoes_behind_hold; /* an agent had to wait until that was played */
+    uint64_t marks;              /* that were sent back */
+    uint64_t clears;
     uint64_t late_ms; /* the most that frames were behind their time when sent */
     uint64_t active_max;
     struct histogram latency_us;
-    struct histogram setup_us; /* from the webhook to the open stream */
+    struct histogram setup_us;    /* from the webhook to the open stream */
+    struct histogram wait_us;     /* from the open stream to the first echo */
+    struct histogram silence_us;  /* of the gaps */
+    struct histogram handover_us; /* from the end of a call to the first echo of one that waited */
 };
 
 struct campaign {
     struct net *net;
     struct campaign_settings settings;
-    struct sockaddr_storage router_address;
+    struct sockaddr_storage router_addresses[CAMPAIGN_ROUTERS_MAX];
     struct sockaddr_storage connect_address;
     struct tally tally;
     struct list calls;
     uint64_t active;
+    uint64_t held;                       /* callers, now */
+    uint64_t left_ns[CAMPAIGN_LEFT_MAX]; /* when calls ended while others were held: a ring */
+    uint64_t left_first, left_end;
+    struct journal journal;
     struct list slots[MEDIA_FRAME_MS]; /* calls that talk, by the millisecond in which they send */
     uv_timer_t tick;
     uint64_t run; /* makes the calls of this run different from those of others */
@@ -107,6 +140,10 @@ int campaign_start(struct campaign *campaign, struct net *net,
 void campaign_stop(struct campaign *campaign);
 void campaign_release(struct campaign *campaign);
 
+/* A call ends, and a caller who waited hears an agent: how long it took. */
+void campaign_left(struct campaign *campaign);
+void campaign_handed_over(struct campaign *campaign);
+
 /* Is everything as it should be? */
 bool campaign_is_fine(const struct campaign *campaign);
 
@@ -119,5 +156,7 @@ void calls_send(struct campaign *campaign, struct list *slot);
 void calls_sweep(struct campaign *campaign, uint64_t now_ms);
 /* Those that talk have said enough. */
 void calls_hang_up(struct campaign *campaign);
+/* All connections are reset, and nobody is told. */
+void calls_die(struct campaign *campaign);
 
 #endif

@@ -2,8 +2,10 @@
  * control.c - the port where agents are told what to do:
  *
  *   GET  /                       how they are, as JSON
- *   POST /agent/NAME/MODE        normal, slow, hang, refuse, reject, crash; also hangup. NAME may be `all`.
+ *   POST /agent/NAME/MODE          normal, slow, hang, refuse, reject, crash. NAME may be `all`.
  *   POST /agent/NAME/slow?ms=N
+ *   POST /agent/NAME/crash?ms=N    there again after that time
+ *   POST /agent/NAME/hangup        also reset, drop, cut, exit, and close?code=N: its streams end like that
  */
 #include <stdlib.h>
 
@@ -32,6 +34,15 @@ static void put_agent(struct json_writer *json, const struct agent *agent)
             json_string(json, session->start.call_sid);
     }
     json_array_end(json);
+    json_key(json, "resumed");
+    json_array_begin(json);
+    LIST_FOR_EACH (link, &agent->sessions) {
+        const struct session *session = LIST_ENTRY(link, struct session, link);
+
+        if (session->has_state)
+            json_string(json, session->start.call_sid);
+    }
+    json_array_end(json);
     json_object_end(json);
 }
 
@@ -54,6 +65,9 @@ static void control_show(struct control *control)
     json_put_u64(&json, "heartbeats_failed", counters->heartbeats_failed);
     json_put_u64(&json, "released", counters->released);
     json_put_u64(&json, "release_failed", counters->release_failed);
+    json_put_u64(&json, "resumed", counters->resumed);
+    json_put_u64(&json, "resumed_anew", counters->resumed_anew);
+    json_put_u64(&json, "stray_marks", counters->stray_marks);
     json_key(&json, "agents");
     json_array_begin(&json);
     for (int i = 0; i < fleet->settings.count; i++)
@@ -80,29 +94,68 @@ static struct slice slice_cut(struct slice *text, char c)
     return rest;
 }
 
-/* "ms=200"; `otherwise` where there is none. */
-static uint64_t parse_ms(struct slice query, uint64_t otherwise)
+/* "ms=200" for the name "ms="; `otherwise` where there is none. */
+static uint64_t parse_number(struct slice query, const char *name, uint64_t otherwise)
 {
-    uint64_t ms = 0;
+    size_t len = strlen(name);
+    uint64_t number = 0;
 
-    if (query.len < 4 || query.len > 10 || memcmp(query.data, "ms=", 3) != 0)
+    if (query.len <= len || query.len > len + 7 || memcmp(query.data, name, len) != 0)
         return otherwise;
-    for (size_t i = 3; i < query.len; i++) {
+    for (size_t i = len; i < query.len; i++) {
         if (query.data[i] < '0' || query.data[i] > '9')
             return otherwise;
-        ms = ms * 10 + (uint64_t)(query.data[i] - '0');
+        number = number * 10 + (uint64_t)(query.data[i] - '0');
     }
-    return ms;
+    return number;
+}
+
+/* A word of the URL, and what one agent does about it. */
+struct order {
+    enum { ORDER_MODE, ORDER_RESTART, ORDER_FAIL } kind;
+    enum agent_mode mode;
+    enum agent_failure failure;
+    int code;
+    struct slice query;
+};
+
+static bool order_parse(struct slice word, struct slice query, struct order *ret_order)
+{
+    struct order order = {.kind = ORDER_FAIL, .failure = FAIL_CLOSE, .code = WS_CLOSE_NORMAL, .query = query};
+
+    if (!slice_equals(word, "hangup") && !agent_failure_parse(word, &order.failure)) {
+        if (!agent_mode_parse(word, &order.mode))
+            return false;
+        order.kind = order.mode == AGENT_CRASH && query.len > 0 ? ORDER_RESTART : ORDER_MODE;
+    }
+    if (slice_equals(word, "close"))
+        order.code = (int)parse_number(query, "code=", WS_CLOSE_NORMAL);
+    *ret_order = order;
+    return order.kind != ORDER_FAIL || ws_close_code_is_valid(order.code);
+}
+
+static int order_obey(const struct order *order, struct agent *agent)
+{
+    switch (order->kind) {
+    case ORDER_FAIL:
+        agent_fail(agent, order->failure, order->code);
+        return 0;
+    case ORDER_RESTART:
+        agent_restart(agent, parse_number(order->query, "ms=", 1000));
+        return 0;
+    case ORDER_MODE:
+        break;
+    }
+    return agent_set_mode(agent, order->mode, parse_number(order->query, "ms=", agent->slow_ms));
 }
 
 static void control_tell(struct control *control, struct slice name, struct slice word, struct slice query)
 {
     struct fleet *fleet = control->fleet;
-    enum agent_mode mode = AGENT_NORMAL;
-    bool is_hangup = slice_equals(word, "hangup");
+    struct order order;
     int told = 0, r = 0;
 
-    if (!is_hangup && !agent_mode_parse(word, &mode)) {
+    if (!order_parse(word, query, &order)) {
         peer_answer(&control->peer, 400, "text/plain", SLICE("no such mode\n"));
         return;
     }
@@ -112,9 +165,7 @@ static void control_tell(struct control *control, struct slice name, struct slic
         if (!slice_equals(name, "all") && !slice_equals(name, agent->name))
             continue;
         told++;
-        if (is_hangup)
-            agent_hang_up(agent);
-        else if (agent_set_mode(agent, mode, parse_ms(query, agent->slow_ms)) != 0)
+        if (order_obey(&order, agent) != 0)
             r = -EAGAIN;
     }
     if (told == 0)

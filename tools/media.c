@@ -101,6 +101,18 @@ static enum media_event read_rare(const cJSON *message, struct media_start *ret_
         return MEDIA_DTMF;
     if (strcmp(event, "stop") == 0)
         return MEDIA_STOP;
+    if (strcmp(event, "clear") == 0 || strcmp(event, "clearAudio") == 0)
+        return MEDIA_CLEAR;
+    if (strcmp(event, "clearedAudio") == 0)
+        return MEDIA_CLEARED;
+    if (strcmp(event, "mark") == 0 || strcmp(event, "checkpoint") == 0 ||
+        strcmp(event, "playedStream") == 0) {
+        const cJSON *mark = cJSON_GetObjectItemCaseSensitive(message, "mark");
+
+        payload = json_get_string(mark ? mark : message, "name");
+        *ret_payload = slice_of(payload ? payload : "");
+        return MEDIA_MARK;
+    }
     if (strcmp(event, "media") == 0 || strcmp(event, "playAudio") == 0) {
         payload = json_get_string(cJSON_GetObjectItemCaseSensitive(message, "media"), "payload");
         *ret_payload = slice_of(payload ? payload : "");
@@ -124,7 +136,7 @@ enum media_event media_read(struct slice message, struct media_start *ret_start,
     if (tree)
         event = read_rare(tree, ret_start, ret_payload);
     /* A payload that was written in an unusual way is found again in the message itself. */
-    if (event == MEDIA_MEDIA) {
+    if (event == MEDIA_MEDIA || event == MEDIA_MARK) {
         const char *at = memmem(message.data, message.len, ret_payload->data, ret_payload->len);
 
         if (at && ret_payload->len > 0)
@@ -232,6 +244,33 @@ bool media_write_stop(struct strbuf *buf, const struct media_start *start, uint6
                       "\"stop\":{\"call_sid\":\"%s\",\"account_sid\":\"0\",\"reason\":\"callended\"}}",
                       sequence, start->stream_sid, start->call_sid);
     return start->dialect != MEDIA_PLIVO;
+}
+
+void media_write_played(struct strbuf *buf, const struct media_start *start, const char *name)
+{
+    static const char *const words[MEDIA_DIALECTS][3] = {
+        [MEDIA_TWILIO] = {"{\"event\":\"mark\",\"sequenceNumber\":\"0\",\"streamSid\":\"",
+                          "\",\"mark\":{\"name\":\"", "\"}}"},
+        [MEDIA_PLIVO] = {"{\"event\":\"playedStream\",\"streamId\":\"", "\",\"name\":\"", "\"}"},
+        [MEDIA_EXOTEL] = {"{\"event\":\"mark\",\"sequence_number\":0,\"stream_sid\":\"",
+                          "\",\"mark\":{\"name\":\"", "\"}}"},
+    };
+
+    assert(start->dialect != MEDIA_UNKNOWN);
+    strbuf_append_str(buf, words[start->dialect][0]);
+    strbuf_append_str(buf, start->stream_sid);
+    strbuf_append_str(buf, words[start->dialect][1]);
+    json_escape(buf, slice_of(name));
+    strbuf_append_str(buf, words[start->dialect][2]);
+}
+
+bool media_write_cleared(struct strbuf *buf, const struct media_start *start)
+{
+    if (start->dialect != MEDIA_PLIVO)
+        return false;
+    strbuf_printf(buf, "{\"sequenceNumber\":0,\"event\":\"clearedAudio\",\"streamId\":\"%s\"}",
+                  start->stream_sid);
+    return true;
 }
 
 void media_write_audio(struct strbuf *buf, const struct media_start *start, struct slice payload)

@@ -23,6 +23,9 @@ enum media_event {
     MEDIA_START,
     MEDIA_MEDIA,
     MEDIA_DTMF,
+    MEDIA_MARK,    /* an agent wants to know when it was heard (Plivo: checkpoint); or the answer to it */
+    MEDIA_CLEAR,   /* an agent wants what it said to be forgotten */
+    MEDIA_CLEARED, /* Plivo has done so */
     MEDIA_STOP,
 };
 
@@ -31,7 +34,10 @@ enum {
     MEDIA_SID_MAX = 128,
     MEDIA_PAYLOAD_MAX = 428, /* 20 ms of 16-bit audio at 8 kHz, in base64 */
     MEDIA_MESSAGE_MAX = 1024,
+    MEDIA_MARK_MAX = 128, /* of a mark's name; a longer one is cut */
 };
+
+#define MEDIA_MARK_OURS "sr-hold-" /* how the names of the router's own marks begin */
 
 /* "twilio"; "" for MEDIA_UNKNOWN. */
 const char *media_dialect_name(enum media_dialect dialect);
@@ -47,7 +53,8 @@ struct media_start {
 
 /*
  * Tells what a text message is. Fills *ret_start only for MEDIA_START, and *ret_payload (borrowed from the
- * message) only for MEDIA_MEDIA. What an agent sends (playAudio) is MEDIA_MEDIA, too.
+ * message) only for MEDIA_MEDIA; for MEDIA_MARK it is the mark's name, if that is written without escapes.
+ * What an agent sends (playAudio) is MEDIA_MEDIA, too.
  */
 enum media_event media_read(struct slice message, struct media_start *ret_start, struct slice *ret_payload);
 
@@ -58,6 +65,10 @@ void media_write_media(struct strbuf *buf, const struct media_start *start, uint
                        struct slice payload);
 /* False: the provider has no such message, it only closes. */
 bool media_write_stop(struct strbuf *buf, const struct media_start *start, uint64_t number);
+
+/* The answers to marks and to clears: false: the provider has none. */
+void media_write_played(struct strbuf *buf, const struct media_start *start, const char *name);
+bool media_write_cleared(struct strbuf *buf, const struct media_start *start);
 
 /* What an agent sends. */
 void media_write_audio(struct strbuf *buf, const struct media_start *start, struct slice payload);

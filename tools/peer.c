@@ -51,6 +51,11 @@ static struct slice head_value(struct slice head, const char *name)
     return (struct slice){NULL, 0};
 }
 
+struct slice peer_header(const struct peer *peer, const char *name)
+{
+    return head_value(strbuf_slice(&peer->head), name);
+}
+
 static bool value_is(struct slice value, const char *text)
 {
     return value.len == strlen(text) && strncasecmp(value.data, text, value.len) == 0;
@@ -68,9 +73,11 @@ static void peer_read_request(struct peer *peer, struct slice head)
         peer_answer(peer, 400, "text/plain", SLICE("that is no request\n"));
         return;
     }
-    peer->is_upgrade = value_is(head_value(head, "Upgrade"), "websocket") && key.len == WS_KEY_LEN;
-    if (peer->is_upgrade)
-        ws_accept_key(key, peer->key);
+    peer->is_upgrade = key.data && value_is(head_value(head, "Upgrade"), "websocket") && ws_key_is_valid(key);
+    if (peer->is_upgrade) {
+        memcpy(peer->key, key.data, key.len);
+        peer->key[key.len] = '\0';
+    }
     peer->ops->request(peer, (struct slice){head.data, (size_t)(space - head.data)},
                        (struct slice){space + 1, (size_t)(last - space - 1)});
 }
@@ -99,43 +106,53 @@ static void peer_read_answer(struct peer *peer, struct slice head)
     }
 }
 
-static int peer_on_message(void *arg, enum ws_opcode opcode, char *data, size_t len)
+static int peer_take_close(struct peer *peer, struct slice payload)
 {
-    struct peer *peer = arg;
-    char answer[WS_HEADER_MAX + WS_CONTROL_MAX];
-    int code = WS_CLOSE_NONE;
+    int code = ws_close_code(payload);
 
-    switch (opcode) {
+    if (code < 0)
+        return code;
+    if (!peer->has_sent_close)
+        peer_say_goodbye(peer, code == WS_CLOSE_NONE ? WS_CLOSE_NORMAL : code);
+    peer_end(peer, code, 0, 0);
+    return 0;
+}
+
+static int peer_take_message(struct peer *peer, const struct ws_message *message)
+{
+    char answer[WS_HEADER_MAX + WS_CONTROL_MAX];
+
+    switch (message->opcode) {
     case WS_PING:
-        memcpy(answer + WS_HEADER_MAX, data, len);
-        if (peer_send(peer, WS_PONG, answer + WS_HEADER_MAX, len) != 0)
-            return -EPIPE;
-        break;
+        memcpy(answer + WS_HEADER_MAX, message->data, message->len);
+        return peer_send(peer, WS_PONG, answer + WS_HEADER_MAX, message->len) == 0 ? 0 : -EPIPE;
     case WS_CLOSE:
-        if (len >= 2)
-            code = (uint8_t)data[0] << 8 | (uint8_t)data[1];
-        if (!peer->has_sent_close)
-            peer_say_goodbye(peer, code == WS_CLOSE_NONE ? WS_CLOSE_NORMAL : code);
-        peer_end(peer, code, 0, 0);
-        return 1;
+        return peer_take_close(peer, (struct slice){message->data, message->len});
     case WS_PONG:
     case WS_CONTINUATION:
         break;
     case WS_TEXT:
     case WS_BINARY:
-        peer->ops->message(peer, opcode, data, len);
+        peer->ops->message(peer, message->opcode, message->data, message->len);
         break;
     }
-    return link_is_closing(&peer->link) || peer->has_ended ? 1 : 0;
+    return 0;
 }
 
 static void peer_feed(struct peer *peer, char *data, size_t len)
 {
-    int r;
+    struct ws_input input = {data, len};
+    struct ws_message message;
+    int r = 0;
 
-    if (len == 0 || peer->has_ended || link_is_closing(&peer->link))
-        return;
-    r = ws_decoder_feed(&peer->decoder, data, len, peer_on_message, peer);
+    /* A message may end the peer; its memory goes later. */
+    while (r == 0 && !peer->has_ended && !link_is_closing(&peer->link)) {
+        r = ws_reader_next(&peer->reader, &input, &message);
+        if (r == 0)
+            return;
+        if (r > 0)
+            r = peer_take_message(peer, &message);
+    }
     if (r >= 0)
         return;
     peer_say_goodbye(peer, WS_CLOSE_PROTOCOL);
@@ -210,7 +227,7 @@ static void peer_link_closed(struct link *link)
 {
     struct peer *peer = peer_of(link);
 
-    ws_decoder_release(&peer->decoder);
+    ws_reader_release(&peer->reader);
     strbuf_release(&peer->head);
     peer->ops->closed(peer);
 }
@@ -226,7 +243,7 @@ static const struct link_ops peer_link_ops = {
 static void peer_init(struct peer *peer, const struct peer_ops *ops, bool is_server)
 {
     *peer = (struct peer){.ops = ops, .is_server = is_server};
-    ws_decoder_init(&peer->decoder, is_server);
+    ws_reader_init(&peer->reader, is_server, PEER_MESSAGE_MAX, false);
     strbuf_init(&peer->head, NULL, PEER_HEAD_MAX + NET_READ_MAX);
 }
 
@@ -254,15 +271,15 @@ void peer_accept(struct peer *peer)
 {
     const char *end = memmem(peer->head.data, peer->head.len, "\r\n\r\n", 4);
     size_t head_len = (size_t)(end + 4 - peer->head.data);
-    char text[256];
-    int len, r;
+    struct strbuf text;
+    int r;
 
     assert(peer->is_server && peer->is_upgrade);
-    len = snprintf(text, sizeof(text),
-                   "HTTP/1.1 101 Switching Protocols\r\nUpgrade: websocket\r\nConnection: Upgrade\r\n"
-                   "Sec-WebSocket-Accept: %s\r\n\r\n",
-                   peer->key);
-    r = link_write(&peer->link, text, (size_t)len);
+    strbuf_init(&text, NULL, PEER_HEAD_MAX);
+    r = ws_write_accept(&text, slice_of(peer->key), "");
+    if (r == 0)
+        r = strbuf_failed(&text) ? -ENOMEM : link_write(&peer->link, text.data, text.len);
+    strbuf_release(&text);
     if (r != 0) {
         peer_end(peer, WS_CLOSE_ABNORMAL, r, 0);
         return;
@@ -289,19 +306,36 @@ void peer_answer(struct peer *peer, int status, const char *content_type, struct
     strbuf_release(&text);
 }
 
+static char *peer_frame(struct peer *peer, enum ws_opcode opcode, char *data, size_t len, size_t *ret_len)
+{
+    uint8_t mask[WS_MASK_LEN];
+
+    /* The mask must be hard to guess for those who choose the data; here nobody does. */
+    peer->mask = peer->mask * 1664525u + 1013904223u;
+    memcpy(mask, &peer->mask, sizeof(mask));
+    return ws_frame_in_place(opcode, data, len, peer->is_server ? NULL : mask, ret_len);
+}
+
 int peer_send(struct peer *peer, enum ws_opcode opcode, char *data, size_t len)
 {
-    uint8_t mask[4];
     size_t frame_len;
     char *frame;
 
     if (!peer->is_open)
         return -ENOTCONN;
-    /* The mask must be hard to guess for those who choose the data; here nobody does. */
-    peer->mask = peer->mask * 1664525u + 1013904223u;
-    memcpy(mask, &peer->mask, sizeof(mask));
-    frame = ws_frame(opcode, data, len, peer->is_server ? NULL : mask, &frame_len);
+    frame = peer_frame(peer, opcode, data, len, &frame_len);
     return link_write(&peer->link, frame, frame_len);
+}
+
+void peer_send_half(struct peer *peer, enum ws_opcode opcode, char *data, size_t len)
+{
+    size_t frame_len;
+    char *frame;
+
+    if (!peer->is_open)
+        return;
+    frame = peer_frame(peer, opcode, data, len, &frame_len);
+    (void)!link_write(&peer->link, frame, (frame_len + 1) / 2);
 }
 
 void peer_say_goodbye(struct peer *peer, int code)

@@ -7,9 +7,13 @@
 #define TOOLS_PEER_H
 
 #include "link.h"
-#include "ws.h"
+#include "ws/handshake.h"
+#include "ws/reader.h"
 
-enum { PEER_HEAD_MAX = 16 * 1024 }; /* of a request or of an answer */
+enum {
+    PEER_HEAD_MAX = 16 * 1024,  /* of a request or of an answer */
+    PEER_MESSAGE_MAX = 1 << 20, /* a longer message ends the connection */
+};
 
 struct peer;
 struct url;
@@ -31,9 +35,9 @@ struct peer_ops {
 struct peer {
     struct link link;
     const struct peer_ops *ops;
-    struct ws_decoder decoder;
+    struct ws_reader reader;
     struct strbuf head;
-    char key[WS_ACCEPT_LEN + 1]; /* what was sent with the request, or what it must be answered with */
+    char key[WS_KEY_LEN + 1]; /* that came or was sent with the request */
     bool is_server;
     bool has_request; /* server: its head is complete */
     bool is_upgrade;  /* server: the request asks for a WebSocket */
@@ -47,6 +51,9 @@ struct peer {
 int peer_connect(struct peer *peer, struct net *net, const struct peer_ops *ops,
                  const struct sockaddr *address, const struct url *url, const char *extra) MUST_CHECK;
 
+/* A header of the request, in `request`: its value. `.data` is NULL if there is none. */
+struct slice peer_header(const struct peer *peer, const char *name);
+
 /* As link_accept. */
 int peer_take(struct peer *peer, struct net *net, const struct peer_ops *ops,
               uv_stream_t *listener) MUST_CHECK;
@@ -58,6 +65,9 @@ void peer_answer(struct peer *peer, int status, const char *content_type, struct
 
 /* `data` has WS_HEADER_MAX bytes of room in front of it, and is changed. */
 int peer_send(struct peer *peer, enum ws_opcode opcode, char *data, size_t len) MUST_CHECK;
+
+/* Sends the first half of the frame only: for peers that are about to fail. */
+void peer_send_half(struct peer *peer, enum ws_opcode opcode, char *data, size_t len);
 
 /* Sends a close frame; `ended` follows when the other side has answered or gone. */
 void peer_say_goodbye(struct peer *peer, int code);

@@ -19,7 +19,10 @@ static const char usage[] =
     "Places calls as a telephony provider does, and checks that every frame comes back, once and in order.\n"
     "Exit status 1 if anything was lost or went wrong.\n"
     "\n"
-    "  --router URL         whose webhooks are called (http://127.0.0.1:8080)\n"
+    "  --router URL         whose webhooks are called (http://127.0.0.1:8080); several times: routers behind "
+    "a\n"
+    "                       load balancer, tried one after the other\n"
+    "  --public-url URL     the URL that requests are signed for (the first router's)\n"
     "  --ws-url URL         no webhook: open the streams there\n"
     "  --connect-to HOST:PORT  open the streams there, whatever host their URL names\n"
     "  --provider NAME      twilio, plivo, exotel, or mix: the three in turn (mix)\n"
@@ -37,10 +40,22 @@ static const char usage[] =
     "                       the router's tokens, with which requests are signed; its PUBLIC_BASE_URL must "
     "be\n"
     "                       --router's URL, or unset\n"
+    "  --patience SECONDS   a caller who is held hangs up then (never)\n"
+    "  --exotel-fork        Exotel's flow asks /api/v1/exotel/after behind the stream, and goes back to it\n"
+    "                       with status 302\n"
+    "  --mute               callers who are held say nothing\n"
+    "  --allow-gaps         frames that are missing between two that came back are not lost: agents fail\n"
+    "  --ask-within SECONDS  a provider takes any part of this until it asks how a call goes on (0)\n"
+    "  --retry SECONDS      for so long a request that nobody answers is sent again (0)\n"
+    "  --journal FILE       add a line of JSON for each call, and for each time that a caller was held, with "
+    "the\n"
+    "                       SHA-256 of what was heard\n"
     "  --allow-busy         a caller who is told that nobody is free is nothing wrong\n"
     "  --json               the summary as JSON on stdout\n"
     "  --quiet              no progress on stderr\n"
-    "  --help\n";
+    "  --help\n"
+    "\n"
+    "SIGINT and SIGTERM: all calls end. SIGUSR1: all connections are reset, as of a provider that dies.\n";
 
 static const struct option options[] = {
     {"router", required_argument, NULL, 'r'},
@@ -61,6 +76,14 @@ static const struct option options[] = {
     {"plivo-token-file", required_argument, NULL, 'P'},
     {"exotel-token-file", required_argument, NULL, 'E'},
     {"allow-busy", no_argument, NULL, 'b'},
+    {"public-url", required_argument, NULL, 'u'},
+    {"patience", required_argument, NULL, 'a'},
+    {"mute", no_argument, NULL, 'U'},
+    {"allow-gaps", no_argument, NULL, 'G'},
+    {"exotel-fork", no_argument, NULL, 'F'},
+    {"ask-within", required_argument, NULL, 'W'},
+    {"retry", required_argument, NULL, 'y'},
+    {"journal", required_argument, NULL, 'o'},
     {"json", no_argument, NULL, 'j'},
     {"quiet", no_argument, NULL, 'q'},
     {"help", no_argument, NULL, 'h'},
@@ -70,7 +93,8 @@ static const struct option options[] = {
 struct program {
     struct campaign campaign;
     struct campaign_settings settings;
-    uv_signal_t signals[2];
+    bool has_public_url;
+    uv_signal_t signals[3];
     uv_timer_t progress;
     uint64_t progress_count;
     bool is_json;
@@ -120,11 +144,19 @@ static void take_token(struct campaign_settings *settings, enum media_dialect di
              option_key_file(name, optarg));
 }
 
-static bool take_target(int option, struct campaign_settings *settings)
+static bool take_target(int option, struct program *program)
 {
+    struct campaign_settings *settings = &program->settings;
+
     switch (option) {
     case 'r':
-        option_url("router", optarg, &settings->router);
+        if (settings->router_count == CAMPAIGN_ROUTERS_MAX)
+            option_bad("router", "there are too many");
+        option_url("router", optarg, &settings->routers[settings->router_count++]);
+        return true;
+    case 'u':
+        option_url("public-url", optarg, &settings->public_url);
+        program->has_public_url = true;
         return true;
     case 'w':
         option_url("ws-url", optarg, &settings->ws_url);
@@ -152,6 +184,36 @@ static bool take_target(int option, struct campaign_settings *settings)
         return true;
     case 'E':
         take_token(settings, MEDIA_EXOTEL, "exotel-token-file");
+        return true;
+    default:
+        return false;
+    }
+}
+
+/* How callers bear what happens to them. */
+static bool take_manners(int option, struct campaign_settings *settings)
+{
+    switch (option) {
+    case 'a':
+        settings->patience_ms = option_seconds("patience", optarg, SECONDS_MAX);
+        return true;
+    case 'U':
+        settings->is_mute = true;
+        return true;
+    case 'G':
+        settings->allows_gaps = true;
+        return true;
+    case 'F':
+        settings->forks_exotel = true;
+        return true;
+    case 'W':
+        settings->ask_within_ms = option_seconds("ask-within", optarg, SECONDS_MAX);
+        return true;
+    case 'y':
+        settings->retry_ms = option_seconds("retry", optarg, SECONDS_MAX);
+        return true;
+    case 'o':
+        settings->journal_path = optarg;
         return true;
     default:
         return false;
@@ -217,11 +279,14 @@ static void read_options(int argc, char **argv, struct program *program)
         .timeout_ms = 15000,
         .sends_status = true,
     };
-    option_url("router", "http://127.0.0.1:8080", &settings->router);
     while ((option = getopt_long(argc, argv, "", options, NULL)) != -1) {
-        if (!take_target(option, settings))
+        if (!take_target(option, program) && !take_manners(option, settings))
             take_option(option, program);
     }
+    if (settings->router_count == 0)
+        option_url("router", "http://127.0.0.1:8080", &settings->routers[settings->router_count++]);
+    if (!program->has_public_url)
+        settings->public_url = settings->routers[0];
     if (optind < argc)
         option_bad(argv[optind], "unexpected");
     if (settings->calls == 0 && settings->duration_ms == 0)
@@ -262,11 +327,14 @@ static void program_progress(uv_timer_t *timer)
         show_progress(program);
 }
 
-static void program_on_signal(uv_signal_t *handle, int signum UNUSED)
+static void program_on_signal(uv_signal_t *handle, int signum)
 {
     struct program *program = handle->data;
 
-    campaign_stop(&program->campaign);
+    if (signum == SIGUSR1)
+        calls_die(&program->campaign);
+    else
+        campaign_stop(&program->campaign);
 }
 
 static void print_times(const char *name, const struct histogram *histogram)
@@ -274,6 +342,21 @@ static void print_times(const char *name, const struct histogram *histogram)
     printf("%-10s p50 %.2f ms, p99 %.2f ms, most %.2f ms\n", name,
            (double)histogram_quantile(histogram, 0.5) / 1000,
            (double)histogram_quantile(histogram, 0.99) / 1000, (double)histogram->max / 1000);
+}
+
+/* Only where a caller was held: what that was like. */
+static void print_held(const struct tally *tally)
+{
+    printf("held       %llu times, %llu granted, %llu gave up; %.1f s heard meanwhile, %llu ms of silence at "
+           "most\n",
+           (unsigned long long)tally->held, (unsigned long long)tally->granted,
+           (unsigned long long)tally->abandoned, (double)tally->hold_ms / 1000,
+           (unsigned long long)tally->hold_silent_ms);
+    printf("gaps       %llu, %llu frames skipped, %llu streams resumed\n", (unsigned long long)tally->gaps,
+           (unsigned long long)tally->frames_skipped, (unsigned long long)tally->resumes);
+    print_times("wait", &tally->wait_us);
+    print_times("silence", &tally->silence_us);
+    print_times("handover", &tally->handover_us);
 }
 
 static void print_summary(const struct campaign *campaign)
@@ -299,6 +382,8 @@ static void print_summary(const struct campaign *campaign)
            (unsigned long long)tally->frames_corrupt, (unsigned long long)tally->late_ms);
     print_times("echo", &tally->latency_us);
     print_times("setup", &tally->setup_us);
+    if (tally->held > 0)
+        print_held(tally);
     if (tally->status_callbacks > 0)
         printf("status     %llu callbacks\n", (unsigned long long)tally->status_callbacks);
     printf("verdict    %s\n", campaign_is_fine(campaign) ? "all fine" : "NOT FINE");
@@ -316,6 +401,26 @@ static void put_times(struct json_writer *json, const char *name, const struct h
     json_put_u64(json, "p999", histogram_quantile(histogram, 0.999));
     json_put_u64(json, "max", histogram->max);
     json_object_end(json);
+}
+
+static void put_held(struct json_writer *json, const struct tally *tally)
+{
+    json_put_u64(json, "held", tally->held);
+    json_put_u64(json, "granted", tally->granted);
+    json_put_u64(json, "abandoned", tally->abandoned);
+    json_put_u64(json, "died", tally->died);
+    json_put_u64(json, "resumes", tally->resumes);
+    json_put_u64(json, "gaps", tally->gaps);
+    json_put_u64(json, "frames_skipped", tally->frames_skipped);
+    json_put_u64(json, "hold_bytes", tally->hold_bytes);
+    json_put_u64(json, "hold_ms", tally->hold_ms);
+    json_put_u64(json, "hold_silent_ms", tally->hold_silent_ms);
+    json_put_u64(json, "echoes_behind_hold", tally->echoes_behind_hold);
+    json_put_u64(json, "marks", tally->marks);
+    json_put_u64(json, "clears", tally->clears);
+    put_times(json, "wait_us", &tally->wait_us);
+    put_times(json, "silence_us", &tally->silence_us);
+    put_times(json, "handover_us", &tally->handover_us);
 }
 
 static void print_json(const struct campaign *campaign)
@@ -351,6 +456,7 @@ static void print_json(const struct campaign *campaign)
     json_put_u64(&json, "status_callbacks", tally->status_callbacks);
     put_times(&json, "echo_us", &tally->latency_us);
     put_times(&json, "setup_us", &tally->setup_us);
+    put_held(&json, tally);
     json_object_end(&json);
     puts(strbuf_failed(&buf) ? "{}" : buf.data);
     strbuf_release(&buf);
@@ -358,7 +464,7 @@ static void print_json(const struct campaign *campaign)
 
 static int program_run(struct program *program, struct net *net)
 {
-    static const int signums[] = {SIGTERM, SIGINT};
+    static const int signums[] = {SIGTERM, SIGINT, SIGUSR1};
     int r;
 
     net_init(net);

@@ -167,7 +167,7 @@ void reporter_start(struct agent *agent)
 
     if (!settings->has_router)
         return;
-    if (settings->registers)
+    if (settings->registers && !agent->is_registered)
         uv_timer_start(&agent->heartbeat_timer, reporter_timer, 0, 0);
     else if (settings->heartbeat_ms > 0)
         /* Not all at the same time. */
@@ -212,6 +212,8 @@ void reporter_release(struct agent *agent, const char *call_sid)
     json_object_begin(&json);
     json_put_string(&json, "call_sid", call_sid);
     json_put_string(&json, "reason", "the stream closed");
+    if (!agent->fleet->settings.releases_plainly)
+        json_put_string(&json, "pod_name", agent->name);
     json_object_end(&json);
     if (strbuf_failed(&buf) || report_send(agent, "POST", "/api/v1/release", &buf, agent_call_released) != 0)
         agent->fleet->counters.release_failed++;

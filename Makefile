@@ -13,7 +13,7 @@ SANITIZE = -Db_sanitize=address,undefined -Db_lundef=false
 export MESON PYTHON
 
 .PHONY: all help deps run demo test test-install test-upgrade asan lint format docs
-.PHONY: bench bench-autoscale bench-gateway bench-latency bench-pages bench-slow bench-kube bench-kube-requests
+.PHONY: bench bench-autoscale bench-gateway bench-held bench-latency bench-pages bench-slow bench-kube bench-kube-requests
 .PHONY: soak fuzz install deb image chart manifests release clean
 .NOTPARALLEL:
 
@@ -87,6 +87,12 @@ bench-gateway: ## 1,000 calls at once directly, through nginx and through the ro
 	@$(MAKE) --no-print-directory all
 	@ninja -C build tools/agent-sim tools/provider-sim
 	@$(PYTHON) bench/gateway.py
+
+bench-held: ## 10,000 callers who wait, beside idle connections of nginx and 1,000 calls that are carried; writes build/bench-held.json
+	@scripts/deps build test bench
+	@$(MAKE) --no-print-directory all
+	@ninja -C build tools/agent-sim tools/provider-sim
+	@$(PYTHON) bench/held_streams.py
 
 bench-latency: ## latency at a constant arrival rate, and the rate by connections; writes build/bench-latency.json and two plots
 	@scripts/deps build bench

@@ -39,9 +39,12 @@ export async function undrain(name) {
 }
 
 export async function release(sid) {
-  const text = "The call ends here: its streams through the router are closed, and its pod is free for the next call.";
+  const text = model.waiting.has(sid)
+    ? "The call leaves the line and gets no pod. If it has got one meanwhile, it ends there."
+    : "The call ends here: its streams through the router are closed, and its pod is free for the next call.";
   if (!(await confirm(`Release ${sid}?`, text, "Release"))) return false;
-  return attempt(() => api.release(sid), (answer) => `${sid} is released from ${answer.pod_name}.`);
+  // With the pod's name it ends the call there, also if the call moved to it a moment ago.
+  return attempt(() => api.release(sid, model.calls.get(sid)?.pod_name), (answer) => (answer.pod_name ? `${sid} is released from ${answer.pod_name}.` : `${sid} waits no more.`));
 }
 
 const until = (pod) => {

@@ -75,7 +75,7 @@ export const api = {
   story: (sid) => ask(`call/${part(sid)}/story`),
   drain: (pod, seconds) => post("drain", seconds === null ? { pod_name: pod } : { pod_name: pod, ttl_seconds: seconds }),
   undrain: (pod) => post("undrain", { pod_name: pod }),
-  release: (sid) => post("release", { call_sid: sid, reason: "dashboard" }),
+  release: (sid, pod) => post("release", { call_sid: sid, reason: "dashboard", ...(pod ? { pod_name: pod } : {}) }),
   merchants: (cursor) => ask(`merchants?limit=1000&cursor=${part(cursor)}`),
 };
 

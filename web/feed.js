@@ -12,9 +12,17 @@ let isPaused = false;
 const ofMerchant = (event) => (event.merchant_id ? ` for ${event.merchant_id}` : "");
 const reason = (event) => (event.reason ? ` (${event.reason.replaceAll("_", " ")})` : "");
 
+/* How a wait has ended: [level, what happened] */
+const WAITS = {
+  abandoned: (e) => ["warn", `${e.call_sid} waits no more${ofMerchant(e)}: its caller has gone`],
+  timed_out: (e) => ["bad", `${e.call_sid} got no pod${ofMerchant(e)}: its time was over`],
+};
+
 /* kind: [level, what happened] */
 const SENTENCES = {
   allocated: (e) => ["", `${e.call_sid} got ${e.pod_name}${e.source_pool ? ` of ${poolName(e.source_pool)}` : ""}${ofMerchant(e)}${reason(e)}`],
+  call_waiting: (e) => ["warn", `${e.call_sid} waits for a pod${ofMerchant(e)}${e.from_pod ? `, because ${e.from_pod} broke` : ""}`],
+  wait_ended: (e) => (Object.hasOwn(WAITS, e.reason) ? WAITS[e.reason](e) : ["", `${e.call_sid} waits no more${reason(e)}`]),
   refused: (e) => ["bad", `${e.call_sid} got no pod${ofMerchant(e)}${reason(e)}`],
   moved: (e) => ["warn", `${e.call_sid} moved from ${e.from_pod} to ${e.pod_name}`],
   released: (e) => ["", `${e.call_sid} was released from ${e.pod_name}`],

@@ -23,7 +23,7 @@ function actions(sid) {
 }
 
 function showStory(story) {
-  const isLive = model.calls.has(story.call_sid) || ["allocated", "active", "connected", "expired"].includes(story.state);
+  const isLive = model.calls.has(story.call_sid) || ["allocated", "active", "connected", "expired", "granted", "waiting"].includes(story.state);
   return [
     title(story.call_sid, story.state), h("p", { class: "summary" }, story.summary),
     h("ol", { class: "story-list" }, ...story.story.map((one) => entry(one.time, one.sentence))),

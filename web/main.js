@@ -11,6 +11,7 @@ import * as lookup from "./lookup.js";
 import * as pods from "./pods.js";
 import * as pools from "./pools.js";
 import * as verdict from "./verdict.js";
+import * as waiting from "./waiting.js";
 import { askForKey } from "./dialogs.js";
 import { byId, duration, setText } from "./dom.js";
 import { model } from "./model.js";
@@ -115,6 +116,7 @@ async function start() {
 startTheme();
 for (const part of [verdict, pools, pods, feed, lookup, config]) part.start();
 calls.start(lookup.open);
+waiting.start(lookup.open);
 actions.setOpenCall(lookup.open);
 model.onChange(showSession);
 setOnUnauthorized(() => {

@@ -10,6 +10,7 @@ import { Stream } from "./stream.js";
 
 export const PODS_MAX = 20000;
 export const CALLS_MAX = 5000;
+export const WAITING_MAX = 1000;
 const EVENTS_MAX = 300;
 const STATUS_MS = 1000; // between two requests for the status while events come
 const PODS_MS = 3000; // between two requests for all pods
@@ -17,7 +18,9 @@ const PODS_AT_ONCE = 8; // more changed pods than that: all are loaded
 const RELOAD_MS = 60000;
 const REFUSED_MS = 3600000;
 /* Events that can be applied twice, and that a list may not know yet when it is loaded. */
-const REPEATABLE = new Set(["allocated", "moved", "released", "ended", "draining", "undrained", "pod_joined", "pod_left"]);
+const REPEATABLE = new Set([
+  "allocated", "moved", "released", "ended", "draining", "undrained", "pod_joined", "pod_left", "call_waiting", "wait_ended",
+]);
 
 /* At most one run at a time, and no two within `ms`; a request meanwhile leads to one more run. */
 function throttled(fn, ms) {
@@ -53,6 +56,8 @@ class Model {
     this.podsTotal = 0;
     this.calls = new Map();
     this.callsTotal = 0;
+    this.waiting = new Map(); // in the order of the line
+    this.waitingTotal = 0;
     this.events = []; // the newest first
     this.count = 0;
     this.refused = []; // times of refusals that this page has seen
@@ -66,6 +71,7 @@ class Model {
     this.loadStatusSoon = soon(() => this.loadStatus(), STATUS_MS);
     this.loadPodsSoon = soon(() => this.loadPods(), PODS_MS);
     this.loadCallsSoon = soon(() => this.loadCalls(), PODS_MS);
+    this.loadWaitingSoon = soon(() => this.loadWaiting(), STATUS_MS);
     this.loadStaleSoon = soon(() => this.loadStale(), STATUS_MS / 4);
     this.timer = null;
   }
@@ -74,7 +80,12 @@ class Model {
     return this.me?.role === "admin";
   }
 
-  /* fn(topic): "status", "pods", "calls", "events", "live" or "me". */
+  /* Can calls wait here? Nothing is asked for where they cannot. */
+  get waits() {
+    return this.status?.waiting !== undefined || this.waitingTotal > 0;
+  }
+
+  /* fn(topic): "status", "pods", "calls", "waiting", "events", "live" or "me". */
   onChange(fn) {
     this.listeners.push(fn);
   }
@@ -109,6 +120,7 @@ class Model {
     this.loadStatusSoon();
     this.loadPodsSoon();
     this.loadCallsSoon();
+    if (this.waits) this.loadWaitingSoon();
     api.history().then((history) => {
       this.history = history;
       this.changed("status");
@@ -120,6 +132,7 @@ class Model {
       this.status = await api.status();
       this.statusError = "";
       this.isLoaded = true;
+      if (this.waits && this.status.waiting !== this.waitingTotal) this.loadWaitingSoon();
     } catch (error) {
       this.statusError = error.message;
     }
@@ -149,6 +162,24 @@ class Model {
     this.callsTotal = total;
     this.repeat(since);
     this.changed("calls");
+  }
+
+  /* An event tells of one call, but changes the positions of others: so the line is loaded again. */
+  async loadWaiting() {
+    const since = this.count;
+    const { entries, total } = await pages("waiting", "waiting", WAITING_MAX);
+    const now = routerNow();
+    this.waiting = new Map(entries.map((call) => [call.call_sid, { ...call, since: this.sinceOf(call, now) }]));
+    this.waitingTotal = total;
+    this.repeat(since);
+    this.changed("waiting");
+  }
+
+  /* The router tells whole seconds: a time that is known stays, so that ages do not jump. */
+  sinceOf(call, now) {
+    const known = this.waiting.get(call.call_sid)?.since ?? 0;
+    const since = now - call.waited_seconds * 1000;
+    return Math.abs(known - since) < 2000 ? known : since;
   }
 
   async loadStale() {
@@ -197,14 +228,23 @@ class Model {
     switch (event.event) {
       case "allocated":
         this.addCall(event);
+        this.removeWaiting(event.call_sid);
+        break;
+      case "call_waiting":
+        this.addWaiting(event);
+        break;
+      case "wait_ended":
+        this.removeWaiting(event.call_sid);
         break;
       case "moved":
         this.removeCall(event.call_sid, event.from_pod);
         this.addCall(event);
+        this.removeWaiting(event.call_sid);
         break;
       case "released":
       case "ended":
         this.removeCall(event.call_sid, event.pod_name);
+        this.removeWaiting(event.call_sid);
         break;
       case "draining":
       case "undrained":
@@ -251,6 +291,32 @@ class Model {
     if (this.calls.delete(sid)) this.callsTotal = Math.max(0, this.callsTotal - 1);
     this.changePodCalls(pod, (calls) => calls.filter((one) => one !== sid));
     this.changed("calls");
+  }
+
+  /* A rescued call has lost its pod. Where the call stands in line, only the router knows. */
+  addWaiting(event) {
+    const live = this.calls.get(event.call_sid);
+    if (live) this.removeCall(event.call_sid, live.pod_name);
+    this.loadWaitingSoon();
+    if (this.waiting.has(event.call_sid)) return;
+    this.waitingTotal++;
+    if (this.waiting.size < WAITING_MAX)
+      this.waiting.set(event.call_sid, {
+        call_sid: event.call_sid,
+        merchant_id: event.merchant_id ?? "",
+        position: event.position ?? 0,
+        pools: event.pools ?? [],
+        rescued: event.from_pod !== undefined,
+        since: Date.parse(event.time) || routerNow(),
+      });
+    this.changed("waiting");
+  }
+
+  removeWaiting(sid) {
+    if (!this.waiting.delete(sid)) return;
+    this.waitingTotal = Math.max(0, this.waitingTotal - 1);
+    this.loadWaitingSoon();
+    this.changed("waiting");
   }
 
   /* The state follows from the calls only for a pod that takes calls; else the router is asked. */

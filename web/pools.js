@@ -73,7 +73,8 @@ function card(name, tier) {
       h("h3", {}, name, h("span", { class: "quiet kind" }, tier.type)),
       h("span", { class: `badge ${level}` }, h("span", { "aria-hidden": "true" }, MARKS[level] + " "), word)),
     h("p", { class: "figure" },
-      h("strong", { class: "free" }, number(tier.free)), ` free of ${number(tier.capacity)} · ${plural(tier.calls, "call")}`),
+      h("strong", { class: "free" }, number(tier.free)), ` free of ${number(tier.capacity)} · ${plural(tier.calls, "call")}`,
+      tier.waiting > 0 && h("span", { class: "waits" }, ` · ${number(tier.waiting)} waiting`)),
     chart(name, tier),
     h("p", { class: "quiet small" }, podsOf(tier)));
 }

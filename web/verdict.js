@@ -3,7 +3,8 @@
  */
 
 import { model } from "./model.js";
-import { byId, h, number, oncePerFrame, plural, setText } from "./dom.js";
+import { routerNow } from "./api.js";
+import { byId, duration, h, number, oncePerFrame, plural, setText } from "./dom.js";
 
 const FIVE_MINUTES = 300000;
 const HOUR = 3600000;
@@ -33,6 +34,12 @@ export function judgePool(name, tier) {
   return { level: "ok", word: "fine", sentence: "" };
 }
 
+/* ", the longest for 41 s"; the time of a rescued call counts from its first pod, and would mislead. */
+function longest() {
+  const since = Math.min(...[...model.waiting.values()].filter((call) => !call.rescued).map((call) => call.since));
+  return Number.isFinite(since) ? `, the longest for ${duration((routerNow() - since) / 1000)}` : "";
+}
+
 function problemsOfStatus(found) {
   const { status } = model;
   if (status.status === "down") {
@@ -42,9 +49,11 @@ function problemsOfStatus(found) {
   const sum = totals(status.tiers);
   if (!status.leader) found.push(["bad", "There is no leader: nobody watches over the pods."]);
   if (status.pods === 0) found.push(["bad", "There are no pods: every call is refused."]);
-  else if (sum.free === 0) found.push(["bad", "No pod is free: the next call is refused."]);
+  else if (sum.free === 0)
+    found.push(["bad", status.waiting === undefined ? "No pod is free: the next call is refused." : "No pod is free: the next call must wait."]);
   else if (sum.capacity >= LOW_FROM && sum.free < sum.capacity * LOW_SHARE)
     found.push(["warn", `All pools together have room for ${plural(sum.free, "more call")} of ${number(sum.capacity)}.`]);
+  if (status.waiting > 0) found.push(["warn", `${plural(status.waiting, "call waits", "calls wait")} for a pod${longest()}.`]);
   for (const [name, tier] of Object.entries(status.tiers)) {
     const { level, sentence } = judgePool(name, tier);
     if (sentence) found.push([level, sentence]);
@@ -78,6 +87,7 @@ function facts() {
   const sum = totals(status.tiers);
   return [
     plural(status.active_calls, "call"),
+    ...(status.waiting === undefined ? [] : [`${number(status.waiting)} waiting`]),
     `room for ${number(sum.free)} more, of ${number(sum.capacity)}`,
     plural(status.pods, "pod"),
   ].join(" · ");

@@ -11,7 +11,8 @@ if ARG.fence == '' then
   rc('SET', P .. 'leader:ours', 'without election', 'PX', '600000') -- see leader.lua
 end
 if ARG.forgive_ms ~= '' then
-  rc('SET', P .. 'forgiving', '1', 'PX', ARG.forgive_ms)
+  -- The time is for lib/line_forgiving.lua.
+  rc('SET', P .. 'forgiving', string.format('%.0f', now), 'PX', ARG.forgive_ms)
 end
 -- Forgets calls that have ended too long ago: see lib/past.lua, whose second line has the seconds.
 -- In an hour there are PAST_CALLS_MAX of them at most, so one sweep need not forget all.

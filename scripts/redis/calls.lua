@@ -7,11 +7,13 @@
 --
 -- Answers {number of all calls, server's time, then for each: call_sid, pod, pool, merchant,
 -- provider, allocated_at, expiry, pod's record, the field `renewed` or '', 1 if it has had a
--- connection else 0, the live routers that carry it}. For a story follow the number of times that
--- the call left a pod, and the texts of lib/past.lua, the newest first. If the one call does not
--- exist, and in a story, its last refusal follows, if it is known: see release_and_allocate.lua,
--- from `unreadable` on; and lib/keep_refusal.lua.
+-- connection else 0, 1 if it was granted and is not taken yet else 0, the live routers that carry
+-- it}. For one call 1 and its WAITING_TEXTS follow if it waits, else 0. For a story follow the
+-- number of times that the call left a pod, and the texts of lib/past.lua, the newest first. If
+-- the one call does not exist, and in a story, its last refusal follows, if it is known: see
+-- release_and_allocate.lua, from `unreadable` on; and lib/keep_refusal.lua.
 -- include base
+-- include line_marks
 local answer = {rc('ZCARD', KEY.CALLS_ACTIVE), string.format('%.0f', now)}
 local page
 if ARG.expiry == '' then
@@ -54,10 +56,23 @@ local function add_past(call_sid)
   end
 end
 
+local function add_waiting(call_sid, pod)
+  HAS_LINE = not pod and rc('EXISTS', P .. 'line') == 1
+  answer[#answer + 1] = 0
+  if HAS_LINE then
+    -- include waiting_texts
+    local w = waiting_get(call_sid)
+    if w then
+      answer[#answer] = 1
+      waiting_texts(answer, call_sid, w)
+    end
+  end
+end
+
 for i = 1, #page, 2 do
   -- As call_record() in lib/calls.lua.
   local record = rc('HMGET', P .. 'call:' .. page[i], 'pod_name', 'source_pool', 'merchant_id',
-    'provider', 'allocated_at', 'reseller_id', 'renewed', 'connected', 'carriers')
+    'provider', 'allocated_at', 'reseller_id', 'renewed', 'connected', 'carriers', 'granted')
   local n = #answer
   local expiry = page[i + 1]
   if record[1] and expiry == '0' then
@@ -78,7 +93,11 @@ for i = 1, #page, 2 do
   answer[n + 8] = record[1] and rc('HGET', KEY.PODS, record[1]) or ''
   answer[n + 9] = record[7] or ''
   answer[n + 10] = record[8] and 1 or 0
-  answer[n + 11] = live_carriers(record[9])
+  answer[n + 11] = record[10] and 1 or 0
+  answer[n + 12] = live_carriers(record[9])
+  if ARG.expiry == '' then
+    add_waiting(page[i], record[1])
+  end
   if ARG.expiry == '' and ARG.limit then
     add_past(page[i])
   end

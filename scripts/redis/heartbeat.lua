@@ -80,4 +80,8 @@ end
 for _, text in ipairs(lost) do
   answer[#answer + 1] = text
 end
+if HAS_LINE and next(marked) then
+  -- include line_serve
+  line_serve(answer)
+end
 return answer

@@ -23,11 +23,20 @@ end
 if carrier ~= '' and call_left(call_sid, carrier, ARG.is_after_outage == CONST.YES) then
   return {CONST.LEAVE_CARRIED}
 end
-if ARG.expiry == '0' or string.format('%.0f', call_expiry(call_sid, pod)) ~= ARG.expiry then
+local expiry = string.format('%.0f', call_expiry(call_sid, pod))
+-- A lease that was only cut short, because another carrier has died, was not renewed.
+if ARG.expiry == '0' or (expiry ~= ARG.expiry and not (tonumber(expiry) < tonumber(ARG.expiry) and
+  rc('HGET', P .. 'call:' .. call_sid, 'cut_short') == ARG.expiry)) then
   return {CONST.LEAVE_RENEWED}
 end
 local renewed = rc('HGET', P .. 'call:' .. call_sid, 'renewed')
-if renewed then
+if renewed or record[7] then
   tombstone_add(call_sid, CONST.TOMBSTONE_CLOSED, '')
 end
-return call_release(call_sid, record, renewed, time[1] .. '\n' .. time[2])
+local answer = call_release(call_sid, record, renewed, time[1] .. '\n' .. time[2],
+  record[7])
+if HAS_LINE and next(marked) then
+  -- include line_serve
+  line_serve(answer)
+end
+return answer

@@ -58,4 +58,9 @@ for i, pod in ipairs(names) do
     end
   end
 end
-return {page[1], string.format('%.0f', now), #names, mended, waiting, unexplained}
+local answer = {page[1], string.format('%.0f', now), #names, mended, waiting, unexplained}
+if HAS_LINE and next(marked) then
+  -- include line_serve
+  line_serve(answer)
+end
+return answer

@@ -1,6 +1,6 @@
 -- Puts pods into their right places, a bounded number at a time, so that lost data and edits by
--- hand are corrected. Answers the number of pods that are in doubt, and must be looked at again
--- soon (lib/mend.lua).
+-- hand are corrected. Answers {number of pods that are in doubt, and must be looked at again
+-- soon}: see lib/mend.lua.
 --
 -- @arg fence: see lib/fence.lua
 -- @arg how: PLACE_ONLY: rebalancing moves the pods; PLACE_AND_MEND
@@ -14,7 +14,7 @@
 -- include mend
 local is_sync = ARG.how == CONST.PLACE_AND_MEND
 if not is_sync and other_leads() then
-  return 0 -- that program places its pods itself
+  return {0} -- that program places its pods itself
 end
 
 for i = EACH.FIRST, #ARGV do
@@ -32,4 +32,9 @@ for i = EACH.FIRST, #ARGV do
     end
   end
 end
-return waiting
+local answer = {waiting}
+if HAS_LINE and next(marked) then
+  -- include line_serve
+  line_serve(answer)
+end
+return answer

@@ -13,6 +13,7 @@ if ARG.is_leaving == CONST.YES then
 end
 rc('SET', P .. 'carrier:' .. router, ARG.version, 'PX', CONST.CARRIER_TTL_MS)
 rc('ZADD', routers, string.format('%.0f', now), router)
+rc('SADD', P .. 'carried', router) -- see departed.lua
 -- Routers that died are kept a little longer than they count, for operators.
 rc('ZREMRANGEBYSCORE', routers, '-inf', string.format('(%.0f', now - 2 * CONST.CARRIER_TTL_MS))
 return {rc('ZCOUNT', routers, string.format('(%.0f', now - CONST.CARRIER_TTL_MS), '+inf') - 1}

@@ -6,6 +6,7 @@
 -- @each call_sid: the call
 -- @each on_pod: the pod to which it is connected; or a pattern that its pod must match; or ''
 -- @each provider: its provider, or '' if it is not known
+-- @each can_move: YES: the call may be moved to another pod when its own breaks
 --
 -- Answers {expiry; for each call CALL_RENEWED, CALL_ADOPTED, CALL_UNKNOWN, CALL_ENDED or
 -- CALL_CONFLICT; the ENDED_TEXTS of calls that were found to have ended}.
@@ -53,11 +54,15 @@ for i = EACH.FIRST, #ARGV, EACH.SIZE do
   local what = renew(ARGV[i], ARGV[i + 1], ARGV[i + 2])
   if carrier ~= '' and (what == CONST.CALL_RENEWED or what == CONST.CALL_ADOPTED) then
     call_carried(ARGV[i], carrier)
-    rc('HSET', P .. 'call:' .. ARGV[i], 'connected', '1')
+    rc('HSET', P .. 'call:' .. ARGV[i], 'connected', '1', 'movable', ARGV[i + 3])
   end
   answer[#answer + 1] = what
 end
 for _, text in ipairs(lost) do
   answer[#answer + 1] = text
+end
+if HAS_LINE and next(marked) then
+  -- include line_serve
+  line_serve(answer)
 end
 return answer

@@ -30,4 +30,8 @@ for i = EACH.FIRST, #ARGV, EACH.SIZE do
   end
   answer[#answer + 1] = done
 end
+if HAS_LINE and next(marked) then
+  -- include line_serve
+  line_serve(answer)
+end
 return answer

@@ -3,6 +3,14 @@
 -- @arg fence: see lib/fence.lua
 -- @arg hold_ms: for how long a pod is held back
 -- @arg is_registration: YES: the pods register themselves
+-- @arg rescues: YES: calls that can go on elsewhere do; else what follows is empty
+-- @arg lease_ms: the lease of a call that moves
+-- @arg record_ms: the least life of a record
+-- @arg max_wait_ms: HOLD_MAX_WAIT
+-- @arg ageing_ms: HOLD_AGEING
+-- @arg merchants: as for allocate
+-- @arg chain_count: as for allocate
+-- @list chain: as for allocate
 -- @each name: of the pod
 -- @each address: its address
 -- @each incarnation: or ''
@@ -12,16 +20,18 @@
 -- @each started_at: when this incarnation started, in ms; 0: not known. A new incarnation ends the
 --   calls that the pod got before that
 --
--- Answers, for each pod: one of SEEN_NEW to SEEN_TOO_MANY, its tier, the number of calls that
--- ended, and their ENDED_TEXTS. Stops after some dozen calls that ended, or some hundred that it
--- looked at. The pods that the answer leaves out must be named again.
+-- Answers, for each pod: one of SEEN_NEW to SEEN_TOO_MANY, or SEEN_MORE if more of its calls
+-- cannot stay; its tier, the number of calls that ended, and their ENDED_TEXTS. Stops after some
+-- dozen calls that ended, or some hundred that it looked at. The pods that the answer leaves out,
+-- and one with SEEN_MORE, must be named again.
 -- include base
 -- include deadline
 -- include fence
 -- include current_tiers
+local CHAIN_END = ARG_AT.chain_count + ARG.chain_count
 -- include pods
 -- include calls
-local CALLS_MAX = 50
+-- include break_calls
 local LOOKED_MAX = 500
 local answer, looked = {}, 0
 
@@ -36,13 +46,17 @@ local function call_is_older(call_sid, started_at)
   return math.floor(seconds) * 1000 + CONST.RESTART_SKEW_MS <= started_at
 end
 
-local function end_calls(pod, tier, started_at, ended)
+-- Returns the number of calls that have left the pod, and whether there are more.
+local function end_calls(pod, info, started_at, ended)
+  local older = {}
   for _, call_sid in ipairs(pod_calls(pod)) do
     looked = looked + 1
     if call_is_older(call_sid, started_at) then
-      call_end(ended, call_sid, call_record(call_sid), pod, tier, CONST.END_RESTARTED)
+      older[#older + 1] = call_sid
     end
   end
+  local went_on, is_more = calls_break(pod, info, older, ended, CONST.END_RESTARTED)
+  return went_on + #ended, is_more
 end
 
 -- The pod joins its tier: the stored one if that is configured, as after a loss of {prefix}pods
@@ -63,14 +77,24 @@ local function join(name, info, wanted)
   end -- else it was registered before, and is in its lists; if not, a sweep lists it (lib/mend.lua)
 end
 
-for i = EACH.FIRST, #ARGV, EACH.SIZE do
+-- A pod that has restarted gets no call until its own calls have left it.
+for i = CHAIN_END + 1, (rescue or HAS_LINE) and #ARGV or 0, EACH.SIZE do
+  local info = pod_record(ARGV[i])
+  if info and info.source == ARGV[i + 4] and ARGV[i + 2] ~= '' and info.incarnation ~= '' and
+    info.incarnation ~= ARGV[i + 2] then
+    pod_close(ARGV[i], info)
+    rc('SADD', P .. 'pods:out', ARGV[i])
+  end
+end
+
+for i = CHAIN_END + 1, #ARGV, EACH.SIZE do
   local name, address, incarnation, tier, source, flags, started_at =
     ARGV[i], ARGV[i + 1], ARGV[i + 2], ARGV[i + 3], ARGV[i + 4], ARGV[i + 5], tonumber(ARGV[i + 6])
   local is_ready = string.find(flags, CONST.SEEN_IS_READY, 1, true) ~= nil
   local is_terminating = string.find(flags, CONST.SEEN_IS_TERMINATING, 1, true) ~= nil
   local is_registration = ARG.is_registration == CONST.YES
   local info = pod_record(name)
-  local what, ended = CONST.SEEN_SAME, {}
+  local what, ended, left, is_more = CONST.SEEN_SAME, {}, 0, false
   if incarnation == '' then
     if info and not is_registration and info.incarnation ~= '' then
       incarnation = info.incarnation
@@ -111,9 +135,12 @@ for i = EACH.FIRST, #ARGV, EACH.SIZE do
     info.ready, info.terminating = is_ready, is_terminating
     if is_restarted then
       info.held_until = 0
-      end_calls(name, info.tier, started_at, ended)
+      left, is_more = end_calls(name, info, started_at, ended)
+      closed[name] = nil
     end
-    if #ended > 0 and pod_should_leave(name, info) then
+    if is_more then
+      what = CONST.SEEN_MORE -- its record stays as it is, so that the restart is seen again
+    elseif left > 0 and pod_should_leave(name, info) then
       pod_leave(name, info) -- it only waited for its calls, and leaves with the last of them
       what = CONST.SEEN_LEFT
     else
@@ -129,7 +156,7 @@ for i = EACH.FIRST, #ARGV, EACH.SIZE do
       end
       -- An unchanged pod stays where it is: another program may be about to take it.
       local is_as_before = info.ready == was_ready and info.terminating == was_terminating and
-        #ended == 0 and tier_max(info.tier) and rc('SISMEMBER', P .. 'pods:out', name) == 0
+        left == 0 and tier_max(info.tier) and rc('SISMEMBER', P .. 'pods:out', name) == 0
       if not is_as_before and pod_settle(name, info) then
         what = what == CONST.SEEN_CHANGED and CONST.SEEN_CHANGED_AND_LEFT or CONST.SEEN_LEFT
       end
@@ -143,8 +170,12 @@ for i = EACH.FIRST, #ARGV, EACH.SIZE do
   for k = 1, #ended do
     answer[n + 3 + k] = ended[k]
   end
-  if #answer > CALLS_MAX * CONST.ENDED_TEXTS or looked > LOOKED_MAX then
+  if #answer > CALLS_MAX * CONST.ENDED_TEXTS or looked > LOOKED_MAX or is_more then
     break
   end
+end
+if HAS_LINE and next(marked) then
+  -- include line_serve
+  line_serve(answer)
 end
 return answer

@@ -2,24 +2,28 @@
 --
 -- @arg limit: how many pods that are held out to look at
 --
--- Answers {calls, pods, number of tiers; for each tier: name, assigned, available, calls on the
--- available pods, calls on all listed pods; then for each pod that is held out: tier,
--- POD_IS_DRAINING, POD_IS_LEAVING, POD_IS_SUSPENDED or POD_IS_BUSY, calls}. Tiers that are not
--- configured any more come last, and only while they have pods.
+-- Answers {calls, pods, calls that wait, number of tiers; for each tier: name, assigned,
+-- available, calls on the available pods, calls on all listed pods, calls that wait and whose
+-- chain begins with it; then for each pod that is held out: tier, POD_IS_DRAINING, POD_IS_LEAVING,
+-- POD_IS_SUSPENDED or POD_IS_BUSY, calls}. Tiers that are not configured any more come last, and
+-- only while they have pods.
 -- include base
 -- include current_tiers
 -- include held_out
+-- include line_call
 -- include shared_calls
-local answer = {rc('ZCARD', KEY.CALLS_ACTIVE), rc('HLEN', KEY.PODS), 0}
+local answer = {rc('ZCARD', KEY.CALLS_ACTIVE), rc('HLEN', KEY.PODS),
+  HAS_LINE and line_call('ZCARD', P .. 'line') or 0, 0}
 
 local function add(tier, assigned, available, used, calls)
   local n = #answer
-  answer[3] = answer[3] + 1
+  answer[4] = answer[4] + 1
   answer[n + 1] = tier
   answer[n + 2] = assigned
   answer[n + 3] = available
   answer[n + 4] = used
   answer[n + 5] = calls
+  answer[n + 6] = HAS_LINE and line_call('SCARD', P .. 'line:first:' .. pool_label(tier)) or 0
 end
 
 for tier, max in string.gmatch(TIERS, '\n(%S+) (%d+)') do

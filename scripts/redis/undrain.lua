@@ -12,4 +12,9 @@ if not info then
 end
 rc('DEL', P .. 'pod:draining:' .. pod)
 pod_settle(pod, info)
-return {CONST.POD_KNOWN}
+local answer = {CONST.POD_KNOWN}
+if HAS_LINE and next(marked) then
+  -- include line_serve
+  line_serve(answer)
+end
+return answer

@@ -11,6 +11,8 @@
 #include "base/clock.h"
 #include "base/log.h"
 
+#define ALLOCATION_WAIT_OVER "it has waited for too long"
+
 enum {
     LOG_PAUSE_MS = 10 * 1000,
     REFUSAL_LINE_MAX = 8 * 1024,
@@ -57,58 +59,122 @@ void allocation_read(struct allocation *allocation, struct params *params)
     params_check_segment(params, "template", allocation->template);
 }
 
-void allocation_start(struct allocation *allocation)
+void allocation_ask(struct allocation *allocation)
 {
     struct command command = {.type = COMMAND_ALLOCATE,
                               .allocate = {.call_sid = allocation->call_sid,
                                            .merchant_id = allocation->merchant_id,
                                            .provider = allocation->owner,
-                                           .is_webhook = allocation->webhook != NULL}};
+                                           .is_webhook = allocation->webhook != NULL,
+                                           .waits = allocation->waits,
+                                           .awaits_stream = allocation->awaits_stream,
+                                           .holder = allocation->holder,
+                                           .is_resume = allocation->is_resume,
+                                           .resume_pod = allocation->resume_pod}};
 
-    if (api_refuse_gone(&allocation->task, allocation->call_sid))
-        return;
     api_execute(&allocation->task, &command);
+}
+
+void allocation_start(struct allocation *allocation)
+{
+    if (!api_refuse_gone(&allocation->task, allocation->call_sid))
+        allocation_ask(allocation);
 }
 
 static void allocation_note_refusal(const struct allocation *allocation, const struct result *result)
 {
     const struct api_task *task = &allocation->task;
     bool has_fallback = allocation->webhook && task->api->settings.fallback_ws_url[0];
+    bool is_over = result->allocate.has_ended;
     struct strbuf line;
 
     instruments_allocated(task->api->instruments, "", ALLOCATION_NO_PODS);
     instruments_refused(task->api->instruments, api_refusal_reason(result->allocate.refusal));
     history_refused(task->api->history);
+    if (is_over)
+        instruments_waited(task->api->instruments, WAIT_TIMED_OUT, result->allocate.waited_ms);
+    else if (result->allocate.is_full)
+        instruments_waited(task->api->instruments, WAIT_FULL, 0);
     strbuf_init(&line, http_request_arena(task->request), REFUSAL_LINE_MAX);
     api_write_refusal(&line, result->allocate.refusal);
     log_warn(
         ALLOCATION_NO_PODS_ERROR, log_str("call_sid", allocation->call_sid),
         log_str("merchant", allocation->merchant_id), log_str("provider", allocation->owner),
         log_str("chain", strbuf_slice(&line).data),
+        log_str("line", is_over                    ? ALLOCATION_WAIT_OVER
+                        : result->allocate.is_full ? "full: HOLD_MAX_CALLS, or max_waiting of its merchant"
+                                                   : NULL),
         log_str("answer", has_fallback ? "fallback URL" : "refused"),
+        log_str("key", api_key_name(task->request)), log_str("request_id", http_request_id(task->request)),
+        log_str("traceparent", traceparent_text(task->request)), log_num("duration_us", api_task_us(task)));
+}
+
+void allocation_note_timed_out(const struct allocation *allocation, const struct kept_call *kept)
+{
+    const struct api_task *task = &allocation->task;
+    uint64_t waited_ms = kept->call.until_ms - kept->call.since_ms;
+
+    instruments_allocated(task->api->instruments, "", ALLOCATION_NO_PODS);
+    instruments_refused(task->api->instruments, CALL_REFUSED_BUSY);
+    history_refused(task->api->history);
+    if (kept->ended_now)
+        instruments_waited(task->api->instruments, WAIT_TIMED_OUT, waited_ms);
+    log_warn(
+        ALLOCATION_NO_PODS_ERROR, log_str("call_sid", allocation->call_sid),
+        log_str("merchant", allocation->merchant_id), log_str("provider", allocation->owner),
+        log_str("line", ALLOCATION_WAIT_OVER), log_str("answer", "refused"),
+        log_str("key", api_key_name(task->request)), log_str("request_id", http_request_id(task->request)),
+        log_str("traceparent", traceparent_text(task->request)), log_num("duration_us", api_task_us(task)));
+}
+
+/* Whoever asks again is in the line already, and logged. */
+static void allocation_note_waiting(const struct allocation *allocation, const struct result *result)
+{
+    const struct api_task *task = &allocation->task;
+    const struct waiting_call *waiting = &result->allocate.waiting;
+
+    if (!result->allocate.has_joined)
+        return;
+    log_info(
+        "no pod is free: the call waits", log_str("call_sid", allocation->call_sid),
+        log_str("merchant", allocation->merchant_id), log_str("provider", allocation->owner),
+        log_num("position", (int64_t)waiting->position),
+        log_num("seconds", (int64_t)((waiting->until_ms - waiting->since_ms) / 1000)),
+        log_str("key", api_key_name(task->request)), log_str("request_id", http_request_id(task->request)),
+        log_str("traceparent", traceparent_text(task->request)), log_num("duration_us", api_task_us(task)));
+}
+
+static void allocation_note_pod(const struct allocation *allocation, const struct result *result)
+{
+    const struct api_task *task = &allocation->task;
+    const struct call_info *call = &result->allocate.call;
+    bool was_existing = result->allocate.was_existing;
+    bool has_waited = result->allocate.was_taken;
+
+    instruments_allocated(task->api->instruments, call->pool,
+                          was_existing ? ALLOCATION_EXISTING : ALLOCATION_SUCCESS);
+    if (has_waited)
+        instruments_waited(task->api->instruments, WAIT_GRANTED, result->allocate.waited_ms);
+    log_info(
+        allocation->is_resume ? "call resumes"
+        : was_existing        ? "call has its pod already"
+        : has_waited          ? "call allocated after a wait"
+                              : "call allocated",
+        log_str("call_sid", allocation->call_sid), log_str("pod", call->pod), log_str("pool", call->pool),
+        log_str("merchant", allocation->merchant_id), log_str("provider", allocation->owner),
+        has_waited ? log_num("waited_ms", (int64_t)result->allocate.waited_ms) : log_str("waited_ms", NULL),
         log_str("key", api_key_name(task->request)), log_str("request_id", http_request_id(task->request)),
         log_str("traceparent", traceparent_text(task->request)), log_num("duration_us", api_task_us(task)));
 }
 
 void allocation_note(const struct allocation *allocation, const struct result *result)
 {
-    const struct api_task *task = &allocation->task;
-    const struct call_info *call = &result->allocate.call;
-    bool was_existing = result->allocate.was_existing;
-
-    if (result->outcome == OUTCOME_OK) {
-        instruments_allocated(task->api->instruments, call->pool,
-                              was_existing ? ALLOCATION_EXISTING : ALLOCATION_SUCCESS);
-        log_info(was_existing ? "call has its pod already" : "call allocated",
-                 log_str("call_sid", allocation->call_sid), log_str("pod", call->pod),
-                 log_str("pool", call->pool), log_str("merchant", allocation->merchant_id),
-                 log_str("provider", allocation->owner), log_str("key", api_key_name(task->request)),
-                 log_str("request_id", http_request_id(task->request)),
-                 log_str("traceparent", traceparent_text(task->request)),
-                 log_num("duration_us", api_task_us(task)));
-    } else if (result->outcome == OUTCOME_NO_PODS) {
+    if (result->outcome == OUTCOME_OK)
+        allocation_note_pod(allocation, result);
+    else if (result->outcome == OUTCOME_NO_PODS)
         allocation_note_refusal(allocation, result);
-    }
+    else if (result->outcome == OUTCOME_WAITING)
+        allocation_note_waiting(allocation, result);
     if (result->allocate.merchant_unreadable)
         log_warn("merchant's configuration cannot be read: the default chain was used",
                  log_str("merchant", allocation->merchant_id), log_str("call_sid", allocation->call_sid));
@@ -132,10 +198,11 @@ void allocation_write_url(const struct allocation *allocation, const struct resu
                           struct strbuf *buf)
 {
     const struct api_settings *settings = &allocation->task.api->settings;
+    bool is_held = result->outcome == OUTCOME_WAITING;
     char ticket[API_TICKET_SIZE] = "";
     const struct ws_url_values values = {
         .ticket = ticket,
-        .pod = result->allocate.call.pod,
+        .pod = is_held ? "" : result->allocate.call.pod,
         .provider = allocation->provider,
         .template = allocation->template,
         .flow = allocation->flow,
@@ -150,7 +217,10 @@ void allocation_write_url(const struct allocation *allocation, const struct resu
         settings->make_ticket(settings->make_ticket_arg, allocation->call_sid, values.pod,
                               ws_url_path(allocation->task.api->ws_url, &values, &path), ticket);
     }
-    ws_url_write(allocation->task.api->ws_url, &values, buf);
+    if (is_held)
+        ws_url_write_hold(allocation->task.api->ws_url, &values, buf);
+    else
+        ws_url_write(allocation->task.api->ws_url, &values, buf);
 }
 
 void allocation_retry_later(const struct allocation *allocation)

@@ -19,6 +19,14 @@ struct allocation {
     const char *owner;    /* the provider whose call it is; "": nobody's but the API's */
     const char *flow;
     const char *template;
+    /* As in struct command: a call that finds no pod waits for one. */
+    bool waits;
+    bool awaits_stream;
+    const char *holder;
+    /* A webhook whose stream has ended: see providers/after.c. */
+    bool is_resume;
+    const char *resume_pod; /* NULL: none was named */
+    unsigned tries;         /* how often the store could not answer */
 };
 
 /*
@@ -30,15 +38,19 @@ bool allocation_admit(struct api *api, struct http_request *request) MUST_CHECK;
 /* Merchant, flow and template, which all requests name alike. The provider must be known by now. */
 void allocation_read(struct allocation *allocation, struct params *params);
 
-/* Sends the command; the task's continuations answer. */
+/* Sends the command, unless the client has gone; the task's continuations answer. */
 void allocation_start(struct allocation *allocation);
+/* The same for a request that waits, and asks again. */
+void allocation_ask(struct allocation *allocation);
 
 /* Counts and logs what the store answered. */
 void allocation_note(const struct allocation *allocation, const struct result *result);
+/* The same of a call that was kept waiting. */
+void allocation_note_timed_out(const struct allocation *allocation, const struct kept_call *kept);
 /* Counts and logs that it could not. */
 void allocation_note_failure(const struct allocation *allocation, int err);
 
-/* Appends the URL at which the call reaches its pod. */
+/* Appends the URL at which the call reaches its pod; of a call that waits: the one at which it is held. */
 void allocation_write_url(const struct allocation *allocation, const struct result *result,
                           struct strbuf *buf);
 

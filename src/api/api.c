@@ -8,6 +8,7 @@
 
 #include "api/api_internal.h"
 #include "api/openapi.h"
+#include "api/providers/provider.h"
 #include "api/routes.h"
 #include "base/clock.h"
 #include "base/log.h"
@@ -36,10 +37,15 @@ int api_new(const struct api_settings *settings, struct store *store, struct met
     if (err == 0)
         err = ws_url_new(settings->ws_url_template, settings->base_url, settings->make_ticket != NULL,
                          &api->ws_url);
+    api->keeps_callers = err == 0 && settings->rescues && settings->make_ticket &&
+                         settings->public_base_url && settings->public_base_url[0] &&
+                         ws_url_can_hold(api->ws_url);
     if (err == 0)
         err = rate_new(settings->rate_limit ? settings->rate_limit : "", &api->rate);
     for (unsigned kind = SECRET_TWILIO; err == 0 && kind < SECRET_KINDS; kind++)
         err = finished_calls_new(&api->finished[kind]);
+    if (err == 0)
+        err = finished_calls_new(&api->sent_back);
     if (err == 0)
         err = instruments_new(metrics, &api->instruments);
     if (err == 0)
@@ -50,6 +56,8 @@ int api_new(const struct api_settings *settings, struct store *store, struct met
         err = api_make_openapi(api);
     if (err == 0)
         err = drain_waits_new(settings->loop, &api->drain_waits);
+    if (err == 0)
+        err = allocate_waits_new(settings->loop, &api->allocate_waits);
     if (err == 0)
         err = scrapes_new(settings->loop, &api->scrapes);
     if (err == 0)
@@ -86,12 +94,14 @@ struct api *api_free(struct api *api)
     ws_url_free(api->ws_url);
     for (unsigned kind = 0; kind < SECRET_KINDS; kind++)
         finished_calls_free(api->finished[kind]);
+    finished_calls_free(api->sent_back);
     rate_free(api->rate);
     instruments_free(api->instruments);
     gauges_free(api->gauges);
     watchers_free(api->watchers);
     strbuf_release(&api->openapi);
     drain_waits_free(api->drain_waits);
+    allocate_waits_free(api->allocate_waits);
     scrapes_free(api->scrapes);
     history_free(api->history);
     free(api);
@@ -118,18 +128,43 @@ int api_set_secrets(struct api *api, const char *const texts[SECRET_KINDS], cons
         watchers_send_away(api->watchers);
     if (api->drain_waits)
         drain_waits_send_away(api->drain_waits);
+    if (api->allocate_waits)
+        allocate_waits_send_away(api->allocate_waits);
     return 0;
 }
 
 void api_set_stopping(struct api *api)
 {
     api->is_stopping = true;
+    allocate_waits_stop(api->allocate_waits); /* their clients find another router */
+}
+
+bool api_resumes(const struct api *api)
+{
+    return api->keeps_callers;
+}
+
+bool api_provider_asks(const char *provider)
+{
+    return provider_can_wait(provider);
+}
+
+void api_set_departing(struct api *api, uint64_t delay_ms)
+{
+    api->is_departing = true;
+    api->departs_at_ms = clock_elapsed_ms() + delay_ms;
+}
+
+void api_call_changed(struct api *api, const char *call_sid)
+{
+    allocate_waits_call_changed(api->allocate_waits, call_sid);
 }
 
 void api_end_watchers(struct api *api)
 {
     watchers_stop(api->watchers);
     drain_waits_stop(api->drain_waits);
+    allocate_waits_stop(api->allocate_waits);
     scrapes_stop(api->scrapes);
     history_stop(api->history);
 }

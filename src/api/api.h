@@ -31,6 +31,8 @@ struct api_settings {
     const char *rate_limit;          /* RATE_LIMIT, see rate_check; NULL or "": none */
     uint64_t heartbeat_ttl_ms;       /* HEARTBEAT_TTL */
     bool scales_sets;                /* AUTOSCALE_KIND=statefulset */
+    bool rescues;                    /* RESCUE */
+    uint64_t hold_max_wait_ms;       /* HOLD_MAX_WAIT */
     const struct trusted *pod_allow; /* POD_ADDRESS_ALLOW, borrowed; see http/address_rule.h */
     /*
      * Writes {ticket} of a URL, API_TICKET_SIZE bytes with its NUL at most; `path` is what stands behind it.
@@ -67,6 +69,23 @@ int api_serve_metrics(struct api *api, struct http_server *server) MUST_CHECK;
 /* On shutdown: /ready answers 503 from now on. All else is answered as before. */
 void api_set_stopping(struct api *api);
 
+/* Do calls of providers resume, as far as the settings decide? And does this provider ask by itself? */
+bool api_resumes(const struct api *api);
+bool api_provider_asks(const char *provider);
+
+/*
+ * On shutdown with a store of one's own: calls come back to the next process. From now on a provider that
+ * asks where a call goes, or how it goes on (/api/v1/{provider}/after), is told to ask again when this
+ * process has gone, in `delay_ms`.
+ */
+void api_set_departing(struct api *api, uint64_t delay_ms);
+
+/*
+ * Something happened to a call that this process holds: see store_on_changed. Requests that wait for it ask
+ * the store again, later.
+ */
+void api_call_changed(struct api *api, const char *call_sid);
+
 /* When no connection is accepted any more: ends the streams of events, the waits for drained pods and the
  * samples of the history. */
 void api_end_watchers(struct api *api);
@@ -88,5 +107,8 @@ void api_write_openapi(struct strbuf *buf);
 
 /* Is the URL template one that can be filled in? False, with a sentence in `error`. */
 bool api_check_template(const char *ws_url_template, char *error, size_t error_size);
+
+/* Do its URLs lead to the gateway, so that a call can wait there for its pod? */
+bool api_template_can_hold(const char *ws_url_template);
 
 #endif

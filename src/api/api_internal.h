@@ -9,6 +9,7 @@
 #ifndef API_API_INTERNAL_H
 #define API_API_INTERNAL_H
 
+#include "api/allocate_waits.h"
 #include "api/api.h"
 #include "api/drained.h"
 #include "api/events.h"
@@ -53,15 +54,17 @@ struct api {
     struct gauges *gauges;
     struct watchers *watchers;
     struct drain_waits *drain_waits;
+    struct allocate_waits *allocate_waits;
     struct scrapes *scrapes;
     struct history *history;
     struct ws_url *ws_url;
     struct finished_calls
-        *finished[SECRET_KINDS]; /* of the provider that has this kind of secret; else NULL */
-    struct rate *rate;           /* NULL: no limit */
-    struct log_repeat limited;   /* requests that `rate` refused; clock_elapsed_ms */
-    struct secrets *secrets;     /* never NULL, but replaced: not to be kept beyond a call */
-    struct keys *keys;           /* the same */
+        *finished[SECRET_KINDS];      /* of the provider that has this kind of secret; else NULL */
+    struct finished_calls *sent_back; /* calls of Exotel that were sent back to their stream: see after.c */
+    struct rate *rate;                /* NULL: no limit */
+    struct log_repeat limited;        /* requests that `rate` refused; clock_elapsed_ms */
+    struct secrets *secrets;          /* never NULL, but replaced: not to be kept beyond a call */
+    struct keys *keys;                /* the same */
     struct http_server *servers[API_SERVERS_MAX]; /* borrowed; see api_forget_servers */
     const char *server_names[API_SERVERS_MAX];
     size_t server_count;
@@ -69,6 +72,9 @@ struct api {
     uint64_t started_ms;   /* clock_elapsed_ms */
     uint64_t heartbeat_ms; /* since 1970; the last heartbeat that the store took; 0: none yet */
     bool is_stopping;
+    bool is_departing;      /* see api_set_departing */
+    uint64_t departs_at_ms; /* clock_elapsed_ms */
+    bool keeps_callers;     /* calls of providers can wait at the gateway, and resume */
     bool is_leader;
     char leader[API_LEADER_MAX + 1];
 };
@@ -82,10 +88,14 @@ struct api_task {
     uint64_t asked_ns;
     uint64_t answered_ns; /* clock_elapsed_ns when the store had answered; valid in the continuations */
     const struct result *allocated; /* see client_gone.c; NULL: no allocation, or it is not done yet */
+    const char *waited_sid;         /* its call has waited before that, by this attempt; NULL: it has not */
+    uint64_t waited_attempt;
 
     void (*stored)(struct api_task *task, const struct result *result);
     /* The store could not answer, or refused. NULL: 503 as JSON, logged. */
     void (*failed)(struct api_task *task, int err);
+    /* The client has gone, and the request is about to be answered: no other function runs. NULL: none. */
+    void (*gone)(struct api_task *task);
 };
 
 /*
@@ -104,11 +114,12 @@ int64_t api_task_us(const struct api_task *task);
 
 /*
  * client_gone.c: for allocations only. Has the client gone? Before the command: true: it is not begun. With
- * the store's answer: true: it is undone, unless another request asked for the call. Either way the request
- * is answered.
+ * the store's answer, or while the call waits for a pod: true: it is undone, unless another request asked for
+ * the call. In each case the request is answered.
  */
 bool api_refuse_gone(struct api_task *task, const char *call_sid) MUST_CHECK;
 bool api_undo_gone(struct api_task *task, const struct result *result) MUST_CHECK;
+bool api_undo_waiting(struct api_task *task) MUST_CHECK;
 
 /* reply.c: answers. A buffer that failed (it was too large for the arena) gives a 500. */
 void api_reply_begin(struct http_request *request, struct strbuf *buf, struct json_writer *json);
@@ -153,6 +164,11 @@ void api_note_release_failure(const struct api_task *task, int err, const char *
 void api_log_calls(const struct api_task *task, const char *message, const struct name_array *calls,
                    const char *pod);
 
+/* waiting.c: whole seconds; 0 if the clock went back. */
+uint64_t api_seconds_between(uint64_t from_ms, uint64_t to_ms);
+/* The members of a call that waits, at the store's time. */
+void api_put_waiting(struct json_writer *json, const struct waiting_call *call, uint64_t now_ms);
+
 /* configurations.c: a stored text as JSON; "" is null, and what is no JSON is a string. */
 void api_put_config(struct json_writer *json, const char *key, const char *text);
 /* The merchant in the path. NULL: it is not valid, and the request has been answered. */
@@ -189,6 +205,7 @@ const char *api_role_of_key(const struct http_request *request);
 void api_allocate(struct http_request *request, void *arg);
 void api_release(struct http_request *request, void *arg);
 void api_renew(struct http_request *request, void *arg);
+void api_waiting(struct http_request *request, void *arg);
 void api_calls(struct http_request *request, void *arg);
 void api_call(struct http_request *request, void *arg);
 void api_story(struct http_request *request, void *arg);
@@ -229,6 +246,9 @@ void api_dashboard_file(struct http_request *request, void *arg);
 void api_twilio(struct http_request *request, void *arg);
 void api_plivo(struct http_request *request, void *arg);
 void api_exotel(struct http_request *request, void *arg);
+void api_twilio_after(struct http_request *request, void *arg);
+void api_plivo_after(struct http_request *request, void *arg);
+void api_exotel_after(struct http_request *request, void *arg);
 void api_twilio_status(struct http_request *request, void *arg);
 void api_plivo_status(struct http_request *request, void *arg);
 void api_exotel_status(struct http_request *request, void *arg);

@@ -183,13 +183,17 @@ static void api_call_stored(struct api_task *task, const struct result *result)
     struct json_writer json;
     struct strbuf buf;
 
-    if (result->outcome != OUTCOME_OK && (result->outcome != OUTCOME_NOT_FOUND || !result->call.refusal)) {
+    bool is_known = result->outcome == OUTCOME_OK || result->outcome == OUTCOME_WAITING;
+
+    if (!is_known && (result->outcome != OUTCOME_NOT_FOUND || !result->call.refusal)) {
         api_refuse_outcome(task->request, result, CALL_NOT_FOUND);
         return;
     }
     api_reply_begin(task->request, &buf, &json);
     if (result->outcome == OUTCOME_OK) {
         put_call(&json, &result->call.call);
+    } else if (result->outcome == OUTCOME_WAITING) {
+        api_put_waiting(&json, &result->call.waiting, result->call.now_ms);
     } else {
         api_log_refused(task->request, 404, CALL_NOT_FOUND);
         json_put_bool(&json, "success", false);
@@ -198,7 +202,7 @@ static void api_call_stored(struct api_task *task, const struct result *result)
         api_put_refusal(&json, "refusal", result->call.refusal);
     }
     json_object_end(&json);
-    api_reply_json(task->request, result->outcome == OUTCOME_OK ? 200 : 404, &buf);
+    api_reply_json(task->request, is_known ? 200 : 404, &buf);
 }
 
 void api_call(struct http_request *request, void *arg)

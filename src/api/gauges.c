@@ -21,6 +21,7 @@ struct gauges {
     struct metrics_family *draining;
     struct metrics_family *suspended;
     struct metrics_family *calls;
+    struct metrics_family *waiting;
     struct metrics_family *desired;
     struct metrics_family *leader;
     struct metrics_family *heartbeat;
@@ -69,6 +70,8 @@ static const struct {
      tier_label},
     {offsetof(struct gauges, calls), METRICS_GAUGE, "smart_router_pool_calls",
      "Calls that the tier's pods carry now.", tier_label},
+    {offsetof(struct gauges, waiting), METRICS_GAUGE, "smart_router_waiting_calls",
+     "Calls that wait for a pod, each counted in the first tier of its chain.", tier_label},
     {offsetof(struct gauges, desired), METRICS_GAUGE, "smart_router_desired_pods",
      "Pods that the tier wants; tier \"all\" is the sum. Missing while the store does not answer.",
      tier_label},
@@ -148,9 +151,9 @@ static void gauge_set(struct metrics_family *family, const char *label, double v
 
 void gauges_set_status(struct gauges *gauges, const struct result *result)
 {
-    struct metrics_family *const cleared[] = {gauges->active_calls, gauges->available,  gauges->assigned,
-                                              gauges->capacity,     gauges->free_calls, gauges->draining,
-                                              gauges->suspended,    gauges->calls,      gauges->desired};
+    struct metrics_family *const cleared[] = {
+        gauges->active_calls, gauges->available, gauges->assigned, gauges->capacity, gauges->free_calls,
+        gauges->draining,     gauges->suspended, gauges->calls,    gauges->desired,  gauges->waiting};
 
     for (size_t i = 0; i < ARRAY_LEN(cleared); i++)
         metrics_family_clear(cleared[i]);
@@ -167,6 +170,7 @@ void gauges_set_status(struct gauges *gauges, const struct result *result)
         gauge_set(gauges->draining, tier->name, tier->by_state[POD_DRAINING]);
         gauge_set(gauges->suspended, tier->name, tier->by_state[POD_SUSPENDED]);
         gauge_set(gauges->calls, tier->name, (double)tier->calls);
+        gauge_set(gauges->waiting, tier->name, (double)tier->waiting);
         gauge_set(gauges->desired, tier->name, (double)autoscale_of(result, tier).desired_pods);
     }
     /* Last: a tier of that name must not take its place. */

@@ -9,14 +9,14 @@
 #include "base/map.h"
 
 enum {
-    ENDPOINTS_MAX = 64,
+    ENDPOINTS_MAX = 96,
     POOLS_MAX = 512, /* source pools with series of their own; more share one */
 };
 
 /* The last of each list stands for everything else. A HEAD is answered as a GET is, and counted as one. */
 static const char *const method_names[] = {"GET", "POST", "PUT", "DELETE", "OPTIONS", "PATCH", "other"};
-static const int statuses[] = {200, 400, 401, 403, 404, 405, 408, 409, 413, 417,
-                               426, 429, 431, 500, 502, 503, 504, 101, 0};
+static const int statuses[] = {200, 202, 302, 400, 401, 403, 404, 405, 408, 409, 413,
+                               417, 426, 429, 431, 500, 502, 503, 504, 101, 0};
 enum {
     METHOD_OTHER = ARRAY_LEN(method_names) - 1,
     STATUS_OTHER = ARRAY_LEN(statuses) - 1,
@@ -32,18 +32,19 @@ enum duration_class {
     DURATION_FAILED,                      /* 5xx */
     DURATION_BY_CLASS,                    /* below: those of all endpoints together */
     DURATION_REFUSED = DURATION_BY_CLASS, /* 4xx */
+    DURATION_HELD,  /* long polls and streams: their clients wait on purpose, whatever the answer is */
     DURATION_OTHER, /* the client was gone, or a status that nobody should answer with */
     DURATION_CLASSES,
 };
 
 static const char *const duration_names[DURATION_CLASSES] = {
     [DURATION_DONE] = "200",    [DURATION_UPGRADED] = "101", [DURATION_FAILED] = "5xx",
-    [DURATION_REFUSED] = "4xx", [DURATION_OTHER] = "other",
+    [DURATION_REFUSED] = "4xx", [DURATION_HELD] = "held",    [DURATION_OTHER] = "other",
 };
 
 static const char *const allocation_names[] = {"success", "existing", "no_pods", "storage_error",
                                                "client_gone"};
-static const char *const release_names[] = {"success", "not_found", "storage_error"};
+static const char *const release_names[] = {"success", "not_found", "storage_error", "kept"};
 
 static const double request_bounds[] = {0.0001, 0.00025, 0.0005, 0.001, 0.0025, 0.005, 0.01,
                                         0.025,  0.05,    0.1,    0.25,  0.5,    1,     2.5};
@@ -79,6 +80,8 @@ struct instruments {
     struct metrics_series *unauthorized[SECRET_KINDS];
     struct metrics_series *forbidden[ROLES]; /* NULL: admin */
     struct metrics_family *webhooks_refused;
+    struct metrics_family *resumes;
+    struct metrics_series *waits[WAIT_ENDS];
     struct metrics_series *tier_errors;
     uint64_t stored_tier_errors; /* that tier_errors has already */
     struct metrics_series *limited;
@@ -104,15 +107,27 @@ static const char *const call_refusal_names[CALL_REFUSALS] = {
     [CALL_REFUSED_RATE] = "rate_limit",
 };
 
+static const char *const resume_names[RESUME_RESULTS] = {
+    [RESUME_RESUMED] = "resumed",     [RESUME_ALLOCATED] = "allocated", [RESUME_WAITING] = "waiting",
+    [RESUME_ENDED] = "ended",         [RESUME_TIMED_OUT] = "timed_out", [RESUME_NO_PODS] = "no_pods",
+    [RESUME_TOO_OFTEN] = "too_often", [RESUME_LATER] = "later",         [RESUME_GIVEN_UP] = "given_up",
+};
+
+const char *resume_result_name(enum resume_result result)
+{
+    return resume_names[result];
+}
+
 const char *webhook_refusal_name(enum webhook_refusal reason)
 {
     return refusal_names[reason];
 }
 
+static const char *const providers[] = {"twilio", "plivo", "exotel"};
+
 static bool instruments_add_webhooks(struct instruments *instruments, struct metrics *metrics)
 {
     static const char *const labels[] = {"provider", "reason"};
-    static const char *const providers[] = {"twilio", "plivo", "exotel"};
 
     instruments->webhooks_refused =
         metrics_family(metrics, METRICS_COUNTER, "smart_router_webhooks_refused_total",
@@ -123,6 +138,32 @@ static bool instruments_add_webhooks(struct instruments *instruments, struct met
             metrics_series(instruments->webhooks_refused,
                            (const char *const[]){providers[i], refusal_names[reason]});
     return instruments->webhooks_refused != NULL;
+}
+
+static bool instruments_add_resumes(struct instruments *instruments, struct metrics *metrics)
+{
+    static const char *const labels[] = {"provider", "result"};
+
+    instruments->resumes =
+        metrics_family(metrics, METRICS_COUNTER, "smart_router_resumes_total",
+                       "Providers that asked how a call goes on after its stream had ended, by the answer.",
+                       labels, 2, NULL, 0);
+    for (size_t i = 0; i < ARRAY_LEN(providers) && instruments->resumes; i++)
+        for (size_t result = 0; result < RESUME_RESULTS; result++)
+            metrics_series(instruments->resumes, (const char *const[]){providers[i], resume_names[result]});
+    return instruments->resumes != NULL;
+}
+
+static bool instruments_add_waits(struct instruments *instruments, struct metrics *metrics)
+{
+    struct metrics_family *family = metrics_waits(metrics);
+
+    for (size_t i = 0; i < WAIT_ENDS && family; i++) {
+        const char *name = wait_end_name((enum wait_end)i);
+
+        instruments->waits[i] = metrics_series(family, &name);
+    }
+    return family != NULL;
 }
 
 static bool instruments_add_unauthorized(struct instruments *instruments, struct metrics *metrics)
@@ -228,7 +269,8 @@ int instruments_new(struct metrics *metrics, struct instruments **ret_instrument
     if (!instruments_add_families(instruments, metrics) ||
         !instruments_add_unauthorized(instruments, metrics) ||
         !instruments_add_forbidden(instruments, metrics) || !instruments_add_webhooks(instruments, metrics) ||
-        !instruments_add_refusals(instruments, metrics)) {
+        !instruments_add_refusals(instruments, metrics) || !instruments_add_resumes(instruments, metrics) ||
+        !instruments_add_waits(instruments, metrics)) {
         instruments_free(instruments);
         return -ENOMEM;
     }
@@ -338,6 +380,17 @@ void instruments_refused(struct instruments *instruments, enum call_refusal reas
     metrics_add(instruments->refusals[reason], 1);
 }
 
+void instruments_waited(struct instruments *instruments, enum wait_end how, uint64_t waited_ms)
+{
+    metrics_observe(instruments->waits[how], (double)waited_ms / 1000);
+}
+
+void instruments_resumed(struct instruments *instruments, const char *provider, enum resume_result result)
+{
+    metrics_add(metrics_series(instruments->resumes, (const char *const[]){provider, resume_names[result]}),
+                1);
+}
+
 void instruments_asked(struct instruments *instruments, enum command_type type, uint64_t duration_ns)
 {
     struct metrics_series **series = &instruments->operations[type];
@@ -387,8 +440,10 @@ static size_t status_index(int status)
     return i;
 }
 
-static enum duration_class duration_class_of(int status)
+static enum duration_class duration_class_of(int status, bool was_held)
 {
+    if (was_held)
+        return DURATION_HELD;
     if (status == 200)
         return DURATION_DONE;
     if (status == 101)
@@ -430,7 +485,7 @@ static void instruments_observe(struct instruments *instruments, struct endpoint
 }
 
 void instruments_answered(struct instruments *instruments, const struct http_route *route,
-                          struct slice method, int status, uint64_t duration_ns)
+                          struct slice method, int status, bool was_held, uint64_t duration_ns)
 {
     struct endpoint *endpoint = instruments_endpoint(instruments, route);
     /*
@@ -443,5 +498,5 @@ void instruments_answered(struct instruments *instruments, const struct http_rou
     if (!endpoint)
         return;
     instruments_count(instruments, endpoint, m, status_index(status));
-    instruments_observe(instruments, endpoint, m, duration_class_of(status), duration_ns);
+    instruments_observe(instruments, endpoint, m, duration_class_of(status, was_held), duration_ns);
 }

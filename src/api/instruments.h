@@ -40,6 +40,7 @@ enum release_status {
     RELEASE_SUCCESS,
     RELEASE_NOT_FOUND,
     RELEASE_STORAGE_ERROR,
+    RELEASE_KEPT, /* the call was moved or resumed a moment ago, and goes on */
     RELEASE_STATUSES,
 };
 
@@ -64,6 +65,23 @@ enum call_refusal {
     CALL_REFUSED_RATE,      /* RATE_LIMIT */
     CALL_REFUSALS,
 };
+
+/* What a provider was told that asked how a call goes on, after its stream had ended. */
+enum resume_result {
+    RESUME_RESUMED,   /* the call lives: its pod again, or the one for which it waited */
+    RESUME_ALLOCATED, /* it was not known: a pod, perhaps another one */
+    RESUME_WAITING,   /* it waits for a pod */
+    RESUME_ENDED,     /* its end is recorded, or the provider said so itself: a hangup */
+    RESUME_TIMED_OUT, /* it has waited for too long: the fallback URL or the busy message */
+    RESUME_NO_PODS,   /* the same: no pod is free */
+    RESUME_TOO_OFTEN, /* the same: it was resumed too often */
+    RESUME_LATER,     /* the store did not answer, or this router stops: a pause, and ask again */
+    RESUME_GIVEN_UP,  /* the store did not answer the last time either: as timed out */
+    RESUME_RESULTS,
+};
+
+/* "resumed", "too_often": for the metrics and the log. */
+const char *resume_result_name(enum resume_result result);
 
 /* "unsigned", "wrong": for the metrics and the log. */
 const char *webhook_refusal_name(enum webhook_refusal reason);
@@ -100,11 +118,18 @@ void instruments_limited(struct instruments *instruments);
 /* A call got no pod. */
 void instruments_refused(struct instruments *instruments, enum call_refusal reason);
 
+/* A wait has ended, or could not begin: WAIT_FULL. */
+void instruments_waited(struct instruments *instruments, enum wait_end how, uint64_t waited_ms);
+
+/* A provider asked how a call goes on. `provider` is the name of one. */
+void instruments_resumed(struct instruments *instruments, const char *provider, enum resume_result result);
+
 /* One command took that long in the store. */
 void instruments_asked(struct instruments *instruments, enum command_type type, uint64_t duration_ns);
 
-/* One request was answered. Borrows `route` for ever; NULL: it has none. */
+/* One request was answered. Borrows `route` for ever; NULL: it has none. `was_held`: a long poll, or a
+ * stream. */
 void instruments_answered(struct instruments *instruments, const struct http_route *route,
-                          struct slice method, int status, uint64_t duration_ns);
+                          struct slice method, int status, bool was_held, uint64_t duration_ns);
 
 #endif

@@ -40,7 +40,13 @@ static void put_pool_count(struct json_writer *json, const char *tier, const cha
     json_put_u64(json, key, count);
 }
 
-static void put_tier(struct json_writer *json, const struct tier_status *tier)
+/* Where no call can wait, nobody needs to know. A merchant's hold_seconds shows only while its calls wait. */
+static bool has_line(const struct api *api, const struct result *result)
+{
+    return api->settings.hold_max_wait_ms > 0 || result->status.waiting > 0;
+}
+
+static void put_tier(struct json_writer *json, const struct tier_status *tier, bool with_waiting)
 {
     json_key(json, tier->name);
     json_object_begin(json);
@@ -54,11 +60,13 @@ static void put_tier(struct json_writer *json, const struct tier_status *tier)
     json_put_u64(json, "calls", tier->calls);
     json_put_u64(json, "capacity", tier->capacity);
     json_put_u64(json, "free", tier->free);
+    if (with_waiting)
+        json_put_u64(json, "waiting", tier->waiting);
     json_object_end(json);
 }
 
 /* What only the store knows. */
-static void put_pools(struct json_writer *json, const struct result *result)
+static void put_pools(struct json_writer *json, const struct api *api, const struct result *result)
 {
     json_key(json, "pools");
     json_object_begin(json);
@@ -72,10 +80,12 @@ static void put_pools(struct json_writer *json, const struct result *result)
     json_key(json, "tiers");
     json_object_begin(json);
     for (size_t i = 0; i < result->status.tier_count; i++)
-        put_tier(json, &result->status.tiers[i]);
+        put_tier(json, &result->status.tiers[i], has_line(api, result));
     json_object_end(json);
     json_put_u64(json, "pods", result->status.pods);
     json_put_u64(json, "active_calls", result->status.active_calls);
+    if (has_line(api, result))
+        json_put_u64(json, "waiting", result->status.waiting);
 }
 
 /*
@@ -92,7 +102,7 @@ static void api_status_answer(struct api_task *task, const struct result *result
     store_health(api->store, &health);
     api_reply_begin(task->request, &buf, &json);
     if (result)
-        put_pools(&json, result);
+        put_pools(&json, api, result);
     json_put_bool(&json, "is_leader", api->is_leader);
     json_put_string(&json, "leader", api->leader);
     json_put_string(&json, "identity", api->settings.identity);

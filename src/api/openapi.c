@@ -102,6 +102,9 @@ static void put_param_schema(struct json_writer *json, const struct route_param 
         json_put_u64(json, "minimum", param->min);
         json_put_u64(json, "maximum", param->max);
         break;
+    case ROUTE_BOOLEAN:
+        json_put_string(json, "type", "boolean");
+        break;
     case ROUTE_TEXTS:
         json_put_string(json, "type", "array");
         json_key(json, "items");

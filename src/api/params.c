@@ -274,6 +274,17 @@ uint64_t params_number(struct params *params, const char *name, uint64_t min, ui
     return value;
 }
 
+bool params_boolean(struct params *params, const char *name, bool *ret_is_given)
+{
+    const cJSON *member = params->json ? cJSON_GetObjectItemCaseSensitive(params->json, name) : NULL;
+
+    assert(http_route_has_param(params->route, name));
+    *ret_is_given = member && !cJSON_IsNull(member);
+    if (*ret_is_given && !cJSON_IsBool(member))
+        params_fail(params, "%s must be true or false", name);
+    return cJSON_IsTrue(member);
+}
+
 uint64_t params_duration(struct params *params, const char *name)
 {
     const char *text = params_text(params, name);

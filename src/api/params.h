@@ -56,6 +56,8 @@ const char *params_label(struct params *params, const char *name, const char *ot
 /* A whole number from `min` to `max`, in a JSON body or in the query; `otherwise` if absent. */
 uint64_t params_number(struct params *params, const char *name, uint64_t min, uint64_t max,
                        uint64_t otherwise);
+/* true or false in a JSON body; *ret_is_given: it is there. False if absent. */
+bool params_boolean(struct params *params, const char *name, bool *ret_is_given);
 /* A duration such as "10m", or a whole number of seconds, in milliseconds; 0 if absent. */
 uint64_t params_duration(struct params *params, const char *name);
 /* One of the `count` words that `name_of` gives, as its number; -1 if absent. */

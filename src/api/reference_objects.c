@@ -8,6 +8,7 @@
 #define MEMBERS(...) ((const struct reference_member[]){__VA_ARGS__, {.name = NULL}})
 
 #define ONLY_UP     " Absent while the status is `down`."
+#define WITH_LINE   " Absent while `HOLD_MAX_WAIT` is 0 and no call waits."
 #define SUCCESS     {"success", "boolean", "true"}
 #define FAILED      {"success", "boolean", "false"}, \
                     {"error", "string", "One sentence for people."}, \
@@ -50,11 +51,23 @@ const struct reference_object reference_objects[] = {
              {"source_pool", "string", "The pool that gave the pod: `pool:gold`, `merchant:9shines`."},
              {"allocated_at", "time", "When the call got its pod."},
              {"was_existing", "boolean", "The call had this pod already."})},
+    {"Waiting", "A call that waits for a pod.",
+     MEMBERS(SUCCESS, {"waiting", "boolean", "true"},
+             {"position", "integer", "Its place in line, from 1: the best of its places in the lines of its pools."},
+             {"waited_seconds", "integer", "How long it has waited."},
+             {"estimated_wait_seconds", "integer",
+              "How long it is likely to wait still: its place, and how often calls of its pools got a pod in the "
+              "last ten minutes. Absent: none did.", true},
+             {"retry_after_ms", "integer", "When to ask again. After 15 seconds of silence the call leaves the line."})},
     {"Release", "A call that has ended.",
-     MEMBERS(SUCCESS, POD_NAME,
+     MEMBERS(SUCCESS, {"pod_name", "string", "The pod. Empty: the call waited for one."},
              {"released_to_pool", "string",
-              "The pool that has the pod again. Empty: the pod is draining, or is gone."},
-             {"was_draining", "boolean", "The pod is draining and gets no new call."})},
+              "The pool that has the pod again. Empty: the pod is draining, or is gone, or was not released."},
+             {"was_draining", "boolean", "The pod is draining and gets no new call."},
+             {"was_waiting", "boolean", "true: the call waited for a pod. Absent: it had one.", true},
+             {"is_kept", "boolean",
+              "true: nothing was changed, because the call was moved, cut or resumed a moment ago and goes on. "
+              "Absent: it has ended.", true})},
     {"Renewal", "What became of each call of a renewal.",
      MEMBERS(SUCCESS, SIDS("renewed", "Calls with a new lease."), SIDS("unknown", "Calls that nobody knows."),
              SIDS("ended", "Calls that have ended: drop them."),
@@ -67,8 +80,8 @@ const struct reference_object reference_objects[] = {
              {"provider", "string", "The provider that owns the call. Empty: the API allocated it."},
              {"allocated_at", "time", "When the call got its pod."},
              {"expires_at", "time", "When its lease ends, unless it is renewed."},
-             {"state", "allocated|active|connected|expired",
-              "`expired`: its lease has ended. `connected`: a router has an open stream of it. `active`: it was "
+             {"state", "allocated|active|connected|expired|granted",
+              "`granted`: it has waited, and its client or stream has not taken the pod yet. `expired`: its lease has ended. `connected`: a router has an open stream of it. `active`: it was "
               "renewed. `allocated`: it was not renewed yet."},
              {"last_renewed_at", "time", "When it was renewed the last time. Absent: never.", true},
              {"renewed_by", "client|pod|gateway",
@@ -78,19 +91,36 @@ const struct reference_object reference_objects[] = {
              SIDS("carried_by", "The routers that carry its streams."))},
     {"CallPage", "A page of calls. `total` counts all live calls, whatever the filters are.",
      MEMBERS({"calls", "[Call]", "The calls of this page."}, PAGE_END)},
+    {"WaitingCall", "A call that waits for a pod.",
+     MEMBERS({"call_sid", "string", "The call."},
+             {"merchant_id", "string", "The merchant. Empty: none was named."},
+             {"provider", "string", "The provider that owns the call. Empty: a client of the API asked for it."},
+             {"state", "string", "`waiting`"},
+             {"priority", "integer", "`priority` of its merchant, when it joined the line."},
+             {"position", "integer", "Its place in line, from 1: the best of its places in the lines of its pools."},
+             {"since", "time", "Since when it waits. Of a rescued call: when it got its first pod."},
+             {"until", "time", "When its wait is over."},
+             {"waited_seconds", "integer", "How long it has waited."},
+             {"estimated_wait_seconds", "integer", "How long it is likely to wait still. Absent: not known.", true},
+             {"pools", "[string]", "The pools for which it waits, in the order of its chain: `pool:gold`."},
+             {"rescued", "boolean", "It had a pod, which broke."},
+             {"held_by", "string",
+              "The router that has its stream or its open request. Empty: its client asks again and again."})},
+    {"WaitingPage", "A page of the line.",
+     MEMBERS({"waiting", "[WaitingCall]", "The calls of this page."}, PAGE_END)},
     {"CallNotFound", "There is no such call. If no pod was free for it, the reason is here.",
      MEMBERS(FAILED, {"refusal", "Refusal", "The last time that this call got no pod.", true})},
     {"CallStory", "All that is known of a call.",
      MEMBERS({"call_sid", "string", "The call."},
-             {"state", "allocated|active|connected|expired|ended|refused",
-              "Of a live call as in `Call`. `ended`: it has ended. `refused`: it got no pod, the last time."},
+             {"state", "allocated|active|connected|expired|granted|waiting|ended|refused",
+              "Of a live call as in `Call`. `waiting`: it waits for a pod. `ended`: it has ended. `refused`: it got no pod, the last time."},
              {"summary", "string", "The story in one sentence."},
              {"story", "[CallEvent]", "The events, in the order of time."})},
     {"CallEvent", "Something that happened to a call.",
      MEMBERS({"time", "time", "When it happened. Of `carried`: now."},
-             {"event", "refused|allocated|moved|renewed|carried|expired|released|closed|timed_out|undone|"
+             {"event", "refused|waiting|allocated|moved|renewed|carried|expired|released|closed|timed_out|undone|"
               "lease_expired|pod_gone|pod_restarted|left_out",
-              "What happened. The call got a pod, or none (`allocated`, `refused`); its pod could not be reached, "
+              "What happened. The call got a pod, or none (`allocated`, `refused`); it waits for one (`waiting`); its pod could not be reached, "
               "and it moved to another one (`moved`); it was renewed, the last time (`renewed`); routers carry "
               "its stream now (`carried`); its lease has ended, and the next sweep ends the call (`expired`). "
               "All others say how it ended."},
@@ -146,9 +176,9 @@ const struct reference_object reference_objects[] = {
      MEMBERS({"tier", "string", "The tier where the merchant's chain begins.", true},
              {"pool", "string", "The merchant pool that is tried first, by its plain name.", true},
              {"fallback", "[string]", "The pools after `pool`, instead of the default chain.", true},
-             {"priority", "integer", "0 to 9. Stored, not used yet.", true},
-             {"hold_seconds", "integer", "0 to 3600. Stored, not used yet.", true},
-             {"max_waiting", "integer", "0 to 100000. Stored, not used yet.", true})},
+             {"priority", "integer", "0 to 9. Each step is worth `HOLD_AGEING` of waiting: its calls stand so much further in front. Default: 0.", true},
+             {"hold_seconds", "integer", "0 to 3600. How long its calls may wait for a pod, in seconds. 0: they do not wait. Default: `HOLD_MAX_WAIT`.", true},
+             {"max_waiting", "integer", "0 to 100000. How many of its calls may wait at once. Default: no limit but `HOLD_MAX_CALLS`.", true})},
     {"MerchantPage", "A page of configurations of merchants.",
      MEMBERS({"merchants", "{MerchantConfig or string}",
               "By merchant. A string is a stored text that is not JSON: another program wrote it."},
@@ -187,6 +217,7 @@ const struct reference_object reference_objects[] = {
              {"tiers", "{TierStatus}", "The pools, by name." ONLY_UP, true},
              {"pods", "integer", "All pods." ONLY_UP, true},
              {"active_calls", "integer", "All live calls." ONLY_UP, true},
+             {"waiting", "integer", "Calls that wait for a pod." WITH_LINE, true},
              {"is_leader", "boolean", "This process manages the pods."},
              {"leader", "string", "The name of the process that does. Empty: not known."},
              {"identity", "string", "The name of this process (`POD_NAME`)."},
@@ -242,6 +273,11 @@ const struct reference_object reference_objects[] = {
              {"stream_url", "string", "Where providers shall open the streams of calls."},
              {"stream_url_problem", "string or null", "Why they cannot. null: nothing speaks against it."},
              {"has_gateway_secret", "boolean", "`GATEWAY_SECRET` is set."},
+             {"rescues", "boolean", "`RESCUE`"},
+             {"hold_max_wait_seconds", "integer", "`HOLD_MAX_WAIT`; 0: no call waits, but those of merchants with `hold_seconds`."},
+             {"hold_max_calls", "integer", "`HOLD_MAX_CALLS`"},
+             {"missing_for_waiting", "string or null",
+              "The settings without which calls of providers neither wait nor resume. null: none is missing."},
              {"syncs_log", "boolean", "The embedded store syncs its log to the disk (`LOG_FSYNC`)."},
              {"reconcile_interval_seconds", "integer", "`RECONCILE_INTERVAL`"},
              {"certificate_until", "time", "The end of the certificate. Absent: there is none.", true},
@@ -279,7 +315,8 @@ const struct reference_object reference_objects[] = {
              {"busy", "integer", "Pods without room."}, {"draining", "integer", "Pods that are draining."},
              {"suspended", "integer", "Pods that are not ready but still have calls."},
              {"calls", "integer", "Live calls."}, {"capacity", "integer", "Calls that fit at once."},
-             {"free", "integer", "Calls that fit in addition."})},
+             {"free", "integer", "Calls that fit in addition."},
+             {"waiting", "integer", "Calls that wait for a pod, and whose chain begins here." WITH_LINE, true})},
 
     {"ExotelStream", "Where Exotel connects a call to.",
      MEMBERS({"url", "string", "The WebSocket URL of the call's stream, or `FALLBACK_WS_URL`."})},

@@ -24,6 +24,10 @@
 #define CALLBACK_ABOUT \
     " A status that ends the call releases it. Every other status, and a callback about a call of another " \
     "owner, changes nothing. The answer is 200 either way, because providers repeat what was refused."
+#define AFTER_ABOUT \
+    " The URL is in the answer to the webhook before, if `PUBLIC_BASE_URL`, `GATEWAY_SECRET` and `RESCUE` are " \
+    "set. A call whose end is recorded gets a hangup, one that lives its pod again, one that waits its place " \
+    "in line, and every other one a pod. See docs/WAITING.md."
 #define ROLLBACK_ABOUT \
     "It is a change like any other, and gets a version of its own: a second rollback without `version` takes " \
     "back the first. The body may be absent."
@@ -37,17 +41,23 @@ const struct reference_entry reference_entries[] = {
      .about =
      "Tries the pools of the merchant's chain in their order, and gives the call the first free pod. A call "
      "that has a pod keeps it, however often and on however many routers it asks. The call is live until it "
-     "is released, its lease ends or its pod is gone.",
-     .answers = {{200, "The call has a pod.", "Allocation"}, TOO_OFTEN,
-                 {503, "No pod is free (`code` is `no_pods`); `GET /api/v1/call/{sid}` has the reason. Or "
-                       "the store is not reachable, or the router has too many connections "
-                       "(`unavailable`)."}}},
+     "is released, its lease ends or its pod is gone. With `wait` a call that finds no pod waits for one, if "
+     "`HOLD_MAX_WAIT` or its merchant allows it: ask again after `retry_after_ms`, within 15 seconds, until "
+     "the answer is 200. A call that is not asked for any more leaves the line. See docs/WAITING.md.",
+     .answers = {{200, "The call has a pod.", "Allocation"},
+                 {202, "With `wait`: no pod is free, and the call waits. Ask again.", "Waiting"},
+                 {409, "With `wait_ms`: the call was released while it waited."}, TOO_OFTEN,
+                 {503, "No pod is free (`code` is `no_pods`), and the call may not wait, has waited for too "
+                       "long, or the line is full: the log says which, and `GET /api/v1/call/{sid}` has the "
+                       "pools that were tried. Or the store is not reachable, or the router has too many connections (`unavailable`)."}}},
     {api_release, "release", GROUP_CALLS,
      .about =
      "The pod goes back to its pool, unless it is draining or not ready. With `pod_name` a call that has "
      "moved to another pod is not ended: agents should send it. A repeated release frees nothing that "
-     "another call has by now.",
-     .answers = {{200, "The call has ended.", "Release"}, NO_SUCH_CALL}},
+     "another call has by now. A call that waits leaves the line. Without `pod_name`, a call whose stream was "
+     "moved, cut or resumed within the last minute is kept, also while it waits for its next pod: the end of "
+     "its stream decides.",
+     .answers = {{200, "The call has ended, or is kept.", "Release"}, NO_SUCH_CALL}},
     {api_renew, "renew", GROUP_CALLS,
      .about =
      "The new leases last `LEASE_TTL`. Send either `call_sid` or `call_sids`. A call whose lease ran "
@@ -65,7 +75,12 @@ const struct reference_entry reference_entries[] = {
      .about =
      "Of a call that got no pod it shows the reason, with the status 404: for ten minutes, on every router. "
      "See docs/INSPECT.md.",
-     .answers = {{200, "The call.", "Call"}, {404, "There is no such call.", "CallNotFound"}}},
+     .answers = {{200, "The call. Of a call that waits: its place in line.", "Call or WaitingCall"}, {404, "There is no such call.", "CallNotFound"}}},
+    {api_waiting, "list_waiting", GROUP_CALLS,
+     .about =
+     "In the order of their places, in pages: `next_cursor` leads to the next one. A call stands in the line of "
+     "every pool of its chain. See docs/WAITING.md.",
+     .answers = {{200, "A page of calls that wait.", "WaitingPage"}}},
     {api_story, "get_call_story", GROUP_CALLS,
      .about =
      "In sentences, in the order of time: when the call asked for a pod, why it got none, which pods it had, "
@@ -240,6 +255,26 @@ const struct reference_entry reference_entries[] = {
      .answers = {{200, "The stream of the call.", "ExotelStream"}, FORBIDDEN_WEBHOOK, TOO_OFTEN,
                  {503, "No pod is free (`code` is `no_pods`). Or the store is not reachable, or the router "
                        "has too many connections (`unavailable`)."}}},
+    {api_twilio_after, "twilio_after", GROUP_PROVIDERS,
+     .about = "The stream of a call has ended, and Twilio asks how the call goes on." AFTER_ABOUT,
+     .provider = "twilio",
+     .answers = {{200, "TwiML: a stream, a hangup, `BUSY_MESSAGE` and a hangup, or a pause and a redirect.",
+                  "string", XML},
+                 FORBIDDEN_WEBHOOK, TOO_OFTEN, TOO_MANY}},
+    {api_plivo_after, "plivo_after", GROUP_PROVIDERS,
+     .about = "The stream of a call has ended, and Plivo asks how the call goes on." AFTER_ABOUT,
+     .provider = "plivo",
+     .answers = {{200, "Plivo's XML: a stream, a hangup, `BUSY_MESSAGE` and a hangup, or a wait and a redirect.",
+                  "string", XML},
+                 FORBIDDEN_WEBHOOK, TOO_OFTEN, TOO_MANY}},
+    {api_exotel_after, "exotel_after", GROUP_PROVIDERS,
+     .about = "For the applet Passthru behind the stream of a call in Exotel's flow." AFTER_ABOUT
+              " No answer of Exotel's has a stream: the status leads the flow on or back.",
+     .provider = "exotel",
+     .takes_json = true,
+     .answers = {{200, "The call is over, or there is no pod for it.", "Done"},
+                 {302, "The call goes on: the flow leads back to the stream.", "Done"}, FORBIDDEN_WEBHOOK,
+                 TOO_OFTEN, TOO_MANY}},
     {api_twilio_status, "twilio_status", GROUP_PROVIDERS,
      .about = "Twilio reports the status of a call." CALLBACK_ABOUT,
      .provider = "twilio",
@@ -263,6 +298,10 @@ const struct reference_param reference_params[] = {
     {"provider", api_allocate,
      "The provider that carries the call. It becomes the owner of the call: only its webhooks may ask about "
      "it. Default: `twilio` for the URL, and no owner."},
+    {"wait", api_allocate, "true: a call that finds no pod waits. Default: false."},
+    {"wait_ms", api_allocate,
+     "How long the request is kept open while the call waits, in milliseconds. It means that `wait` is true. "
+     "When the router has too many open requests, it answers at once. Default: an answer at once."},
     {"reason", api_release, "Why the call ends. It is written to the log."},
     {"call_sid", api_renew, "One call."},
     {"call_sids", api_renew, "Several calls, at most 1,000."},
@@ -286,6 +325,20 @@ const struct reference_param reference_params[] = {
     {"tier", api_pod_register, "The tier or merchant pool to join. Default: the first one below its target."},
     {"timeout_seconds", api_pod_drained, "How long to wait, in seconds. Default: 0, an answer at once."},
     {"ttl_seconds", api_drain, "How long, in seconds. 0: until it is undrained. Default: `DRAINING_TTL`."},
+    {"pod", api_twilio_after, "The pod that the call had.", .is_in_query = true},
+    {"pod", api_plivo_after, "The pod that the call had.", .is_in_query = true},
+    {"pod", api_exotel_after, "The pod that the call had.", .is_in_query = true},
+    {"try", NULL, "How often the store could not answer.", .is_in_query = true},
+    {"template", api_exotel_after, "A part of the URL's path. Default: `template`.", .is_in_query = true},
+    {"StreamEvent", api_twilio_after, "A callback about a stream has it. It says nothing about the call."},
+    {"CallStatus", api_twilio_after,
+     "`completed`, `busy`, `failed`, `no-answer` and `canceled` end the call."},
+    {"Event", api_plivo_after, "`Hangup` ends the call. Events of streams change nothing."},
+    {"HangupCause", api_plivo_after, "Any cause ends the call."},
+    {"CallStatus", api_plivo_after,
+     "`completed`, `busy`, `failed`, `no-answer` and `canceled` end the call."},
+    {"EventType", api_exotel_after, "`terminal` ends the call. Every other event changes nothing."},
+    {"Status", api_exotel_after, "Without `EventType`: a final status ends the call."},
     {"StreamEvent", api_twilio_status, "A callback about a stream has it. It says nothing about the call."},
     {"CallStatus", api_twilio_status,
      "`completed`, `busy`, `failed`, `no-answer` and `canceled` end the call."},

@@ -28,21 +28,40 @@ static void api_release_answer(const struct release *release, const struct resul
     APPEND_LITERAL(&buf, "\",\"released_to_pool\":\"");
     strbuf_append_str(&buf, result->release.released_to);
     APPEND_LITERAL(&buf, "\",\"was_draining\":");
-    strbuf_append_str(&buf, result->release.was_draining ? "true}" : "false}");
+    strbuf_append_str(&buf, result->release.was_draining ? "true" : "false");
+    if (result->release.was_waiting)
+        APPEND_LITERAL(&buf, ",\"was_waiting\":true");
+    if (result->release.is_kept)
+        APPEND_LITERAL(&buf, ",\"is_kept\":true");
+    strbuf_append_char(&buf, '}');
     api_reply_json(request, 200, &buf);
+}
+
+static const char *release_message(const struct result *result)
+{
+    if (result->outcome != OUTCOME_OK)
+        return "release of an unknown call";
+    if (result->release.is_kept)
+        return "call not released: it was moved, cut or resumed a moment ago, and its stream decides";
+    return result->release.was_waiting ? "call released while it waited" : "call released";
 }
 
 void api_note_release(const struct api_task *task, const struct result *result, const char *call_sid,
                       const char *reason, enum log_kind kind)
 {
     bool is_ok = result->outcome == OUTCOME_OK;
+    bool is_kept = is_ok && result->release.is_kept;
 
     instruments_released(task->api->instruments, is_ok ? result->release.call.pool : "",
-                         is_ok ? RELEASE_SUCCESS : RELEASE_NOT_FOUND);
+                         is_kept ? RELEASE_KEPT
+                         : is_ok ? RELEASE_SUCCESS
+                                 : RELEASE_NOT_FOUND);
+    if (is_ok && release_ends_wait(result))
+        instruments_waited(task->api->instruments, WAIT_ABANDONED, result->release.waited_ms);
     if (!is_ok && !api_key_name(task->request) && !log_limit_passes(kind, LOG_INFO))
         return;
     log_info(
-        is_ok ? "call released" : "release of an unknown call", log_str("call_sid", call_sid),
+        release_message(result), log_str("call_sid", call_sid),
         log_str("pod", is_ok ? result->release.call.pod : NULL),
         log_str("pool", is_ok ? result->release.call.pool : NULL),
         log_str("released_to", is_ok ? result->release.released_to : NULL),

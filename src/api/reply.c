@@ -61,6 +61,7 @@ static int outcome_status(const struct result *result)
     case OUTCOME_NOT_FOUND:
     case OUTCOME_OK:
     case OUTCOME_NO_PODS:
+    case OUTCOME_WAITING:
         break;
     }
     return 404;

@@ -62,6 +62,7 @@ void api_request_done(struct http_request *request, const struct http_route *rou
     int status = http_request_status(request);
     uint64_t duration_ns = clock_elapsed_ns() - http_request_started_ns(request);
 
-    instruments_answered(api->instruments, route, http_request_method(request), status, duration_ns);
+    instruments_answered(api->instruments, route, http_request_method(request), status,
+                         http_request_was_held(request), duration_ns);
     api_request_log(request, route, status);
 }

@@ -28,6 +28,10 @@ static const char root[] = "/api/v1";
                           {"reseller_id", place, ROUTE_TEXT, false, "merchant"}, \
                           {"flow", place, ROUTE_TEXT}, {"template", place, ROUTE_TEXT}
 
+/* What the router itself wrote into the URL. */
+#define RESUME {"pod", ROUTE_IN_FORM, ROUTE_TEXT, false, "pod"}, \
+               {"try", ROUTE_IN_FORM, ROUTE_TEXT}
+
 #define FIELD(field)      {field, ROUTE_IN_FORM, ROUTE_TEXT}
 #define CALL_FIELD(field) {field, ROUTE_IN_FORM, ROUTE_TEXT, true, "call"}
 
@@ -62,6 +66,15 @@ const struct http_route api_routes[] = {
             ALLOCATION(ROUTE_IN_FORM)),
     WEBHOOK("/api/v1/exotel/allocate", api_exotel, "Webhook of Exotel: a call begins", CALL_FIELD("CallSid"),
             ALLOCATION(ROUTE_IN_FORM), FIELD("token")),
+    WEBHOOK("/api/v1/twilio/after", api_twilio_after, "Webhook of Twilio: a stream has ended",
+            CALL_FIELD("CallSid"), ALLOCATION(ROUTE_IN_FORM), RESUME, FIELD("StreamEvent"),
+            FIELD("CallStatus")),
+    WEBHOOK("/api/v1/plivo/after", api_plivo_after, "Webhook of Plivo: a stream has ended",
+            CALL_FIELD("CallUUID"), ALLOCATION(ROUTE_IN_FORM), RESUME, FIELD("Event"), FIELD("HangupCause"),
+            FIELD("CallStatus")),
+    WEBHOOK("/api/v1/exotel/after", api_exotel_after, "Webhook of Exotel: a stream has ended",
+            CALL_FIELD("CallSid"), ALLOCATION(ROUTE_IN_FORM), RESUME, FIELD("EventType"), FIELD("Status"),
+            FIELD("token")),
     WEBHOOK("/api/v1/twilio/status", api_twilio_status, "Webhook of Twilio: the state of a call",
             CALL_FIELD("CallSid"), FIELD("StreamEvent"), FIELD("CallStatus")),
     WEBHOOK("/api/v1/plivo/status", api_plivo_status, "Webhook of Plivo: the state of a call",
@@ -71,7 +84,9 @@ const struct http_route api_routes[] = {
 
     {"POST", "/api/v1/allocate", api_allocate, .roles = FOR(CALL), .log = ROUTE_LOG_BY_ITSELF,
      .summary = "Gives a call a pod",
-     .params = PARAMS(CALL_IN_BODY, {"provider", ROUTE_IN_BODY, ROUTE_TEXT}, ALLOCATION(ROUTE_IN_BODY))},
+     .params = PARAMS(CALL_IN_BODY, {"provider", ROUTE_IN_BODY, ROUTE_TEXT}, ALLOCATION(ROUTE_IN_BODY),
+                      {"wait", ROUTE_IN_BODY, ROUTE_BOOLEAN},
+                      {"wait_ms", ROUTE_IN_BODY, ROUTE_NUMBER, .max = ALLOCATE_WAIT_MAX_MS})},
     {"POST", "/api/v1/release", api_release, .roles = FOR(CALL) | FOR(AGENT), .log = ROUTE_LOG_BY_ITSELF,
      .summary = "Ends a call and frees its pod",
      .params = PARAMS(CALL_IN_BODY, {"pod_name", ROUTE_IN_BODY, ROUTE_TEXT, false, "pod"},
@@ -81,14 +96,18 @@ const struct http_route api_routes[] = {
      .params = PARAMS({"call_sid", ROUTE_IN_BODY, ROUTE_TEXT, false, "call"},
                       {"call_sids", ROUTE_IN_BODY, ROUTE_TEXTS, false, "call", .max = SIDS_MAX})},
     {"GET", "/api/v1/calls", api_calls, .roles = FOR(READ), .summary = "Lists the live calls",
-     .params = PARAMS({"pod", ROUTE_IN_QUERY, ROUTE_TEXT, false, "pod"},
-                      {"merchant", ROUTE_IN_QUERY, ROUTE_TEXT, false, "merchant"},
-                      {"state", ROUTE_IN_QUERY, ROUTE_TEXT, false, "allocated|active|connected|expired"},
-                      {"older_than", ROUTE_IN_QUERY, ROUTE_TEXT}, PAGE)},
+     .params =
+         PARAMS({"pod", ROUTE_IN_QUERY, ROUTE_TEXT, false, "pod"},
+                {"merchant", ROUTE_IN_QUERY, ROUTE_TEXT, false, "merchant"},
+                {"state", ROUTE_IN_QUERY, ROUTE_TEXT, false, "allocated|active|connected|expired|granted"},
+                {"older_than", ROUTE_IN_QUERY, ROUTE_TEXT}, PAGE)},
     {"GET", "/api/v1/call/{sid}", api_call, .roles = FOR(CALL) | FOR(READ), .summary = "Shows one call",
      .params = PARAMS(CALL_IN_PATH)},
     {"GET", "/api/v1/call/{sid}/story", api_story, .roles = FOR(CALL) | FOR(READ),
      .summary = "Tells the story of a call", .params = PARAMS(CALL_IN_PATH)},
+
+    {"GET", "/api/v1/waiting", api_waiting, .roles = FOR(READ),
+     .summary = "Lists the calls that wait for a pod", .params = PARAMS(PAGE)},
 
     /* An agent's handler compares the pod's name with the pattern of the key: api_may_speak_for. */
     {"GET", "/api/v1/pods", api_pods, .roles = FOR(READ), .summary = "Lists the pods",

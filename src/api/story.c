@@ -8,12 +8,13 @@
 #include "api/params.h"
 
 #define STORY_NOT_FOUND                                                                                      \
-    "nothing is known of this call: the last 10,000 calls that have ended are remembered for one hour, and " \
-    "the last 1,024 refusals for ten minutes"
+    "nothing is known of this call: the last 10,000 calls that had a pod are remembered for one hour, and "  \
+    "the last 1,024 refusals for ten minutes; a wait that ended without a pod is only in the log"
 
 enum {
-    /* Each time that it left a pod: how it got the pod, the last renewal, the end. Then a live call. */
-    STORY_EVENTS_MAX = 1 + 3 * (PAST_SHOWN_MAX + 2),
+    /* A refusal, a wait. Each time that it left a pod: how it got the pod, the last renewal, the end. Then a
+     * live call. */
+    STORY_EVENTS_MAX = 2 + 3 * (PAST_SHOWN_MAX + 2),
     SENTENCE_MAX = 16 * 1024, /* the longest is a refusal with all the pools of a chain */
 };
 
@@ -44,7 +45,7 @@ struct stay {
     uint64_t renewed_at_ms;
 };
 
-/* "3 minutes": the largest unit that fits. */
+/* "3 minutes": the largest unit that fits twice. "1 minute" could be nearly two. */
 static void write_age(struct strbuf *buf, uint64_t now_ms, uint64_t at_ms)
 {
     static const struct {
@@ -56,7 +57,7 @@ static void write_age(struct strbuf *buf, uint64_t now_ms, uint64_t at_ms)
     for (size_t i = 0; i < ARRAY_LEN(units); i++) {
         uint64_t number = seconds / units[i].seconds;
 
-        if (number > 0) {
+        if (number > 1 || seconds == units[i].seconds) {
             strbuf_append_u64(buf, number);
             strbuf_printf(buf, " %s%s", units[i].name, number == 1 ? "" : "s");
             return;
@@ -231,7 +232,9 @@ static void tell_past(struct story *story, size_t at)
     struct strbuf buf;
 
     tell_stay(story, &stay, came_from(result, at, past->allocated_at_ms));
-    /* A move is told with the pod to which it led, if that is known. */
+    /* A move is told with the pod to which it led, if that is known, or with the wait. */
+    if (past->how == PAST_MOVED && is_last && result->story.is_waiting)
+        return;
     if (past->how == PAST_MOVED &&
         (next ? next->allocated_at_ms : result->story.call.allocated_at_ms) == past->allocated_at_ms)
         return;
@@ -282,13 +285,47 @@ static void tell_live(struct story *story)
     }
 }
 
+static void write_wait(struct strbuf *buf, const struct result *result)
+{
+    const struct waiting_call *call = &result->story.waiting;
+
+    strbuf_append_str(buf, "at place ");
+    strbuf_append_u64(buf, call->position);
+    strbuf_append_str(buf, " of the line for ");
+    for (size_t i = 0; i < call->pool_count; i++) {
+        strbuf_append_str(buf, i == 0 ? "" : ", ");
+        strbuf_append_str(buf, call->pools[i]);
+    }
+    strbuf_append_str(buf, call->pool_count == 0 ? "no pool that is configured" : "");
+    strbuf_append_str(buf, ", and is given up in ");
+    write_age(buf, call->until_ms, result->story.now_ms);
+}
+
+static void tell_wait(struct story *story)
+{
+    const struct waiting_call *call = &story->result->story.waiting;
+    struct strbuf buf;
+
+    begin_sentence(story, &buf);
+    if (call->is_rescued) {
+        strbuf_append_str(&buf, "its pod broke, and no other pod was free");
+    } else {
+        write_asker(&buf, call->provider, call->merchant_id);
+        strbuf_append_str(&buf, ", and no pod was free");
+    }
+    strbuf_append_str(&buf, ": it waits ");
+    write_wait(&buf, story->result);
+    /* A rescued call has the time of its first pod as the beginning of its wait. */
+    tell(story, call->is_rescued ? story->result->story.now_ms : call->since_ms, "waiting", &buf);
+}
+
 /* The last one, unless the call was refused after it. NULL: it is live, or has had no pod. */
 static const struct past_call *last_end(const struct result *result)
 {
     const struct past_call *past =
         result->story.past_count > 0 ? &result->story.past[result->story.past_count - 1] : NULL;
 
-    if (!past || result->story.is_live)
+    if (!past || result->story.is_live || result->story.is_waiting)
         return NULL;
     return result->story.refusal && result->story.refusal->at_ms > past->ended_at_ms ? NULL : past;
 }
@@ -332,6 +369,11 @@ static const char *summarize(struct story *story, const char *call_sid)
     strbuf_append_str(&buf, call_sid);
     if (result->story.is_live) {
         summarize_live(&buf, result);
+    } else if (result->story.is_waiting) {
+        strbuf_append_str(&buf, " has waited for a pod for ");
+        write_age(&buf, result->story.now_ms, result->story.waiting.since_ms);
+        strbuf_append_str(&buf, ", ");
+        write_wait(&buf, result);
     } else if (end) {
         strbuf_append_str(&buf, " ended ");
         write_age(&buf, result->story.now_ms, end->ended_at_ms);
@@ -351,6 +393,8 @@ static const char *state_of(const struct result *result)
 {
     if (result->story.is_live)
         return call_state_name(result->story.call.activity.state);
+    if (result->story.is_waiting)
+        return "waiting";
     return last_end(result) ? "ended" : "refused";
 }
 
@@ -391,6 +435,8 @@ static void api_story_stored(struct api_task *task, const struct result *result)
         tell_past(story, i);
     if (result->story.is_live)
         tell_live(story);
+    if (result->story.is_waiting)
+        tell_wait(story);
     summary = summarize(story, call_sid);
     if (story->has_failed) {
         api_reply_no_memory(task->request);

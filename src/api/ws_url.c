@@ -254,11 +254,11 @@ static void append_value(struct strbuf *buf, const char *text)
         percent_encode(buf, slice_of(text + len));
 }
 
-/* From the piece `first` on. */
-static void ws_url_write_from(const struct ws_url *url, size_t first, const struct ws_url_values *values,
-                              struct strbuf *buf)
+/* From the piece `first` to before the piece `end`. */
+static void ws_url_write_pieces(const struct ws_url *url, size_t first, size_t end,
+                                const struct ws_url_values *values, struct strbuf *buf)
 {
-    for (size_t i = first; i < url->count; i++) {
+    for (size_t i = first; i < end; i++) {
         const struct ws_url_piece *piece = &url->pieces[i];
 
         switch (piece->field) {
@@ -296,7 +296,51 @@ static void ws_url_write_from(const struct ws_url *url, size_t first, const stru
 
 void ws_url_write(const struct ws_url *url, const struct ws_url_values *values, struct strbuf *buf)
 {
-    ws_url_write_from(url, 0, values, buf);
+    ws_url_write_pieces(url, 0, url->count, values, buf);
+}
+
+/* The piece with the pod of /ws/pod/{pod}/{ticket}; 0: the template has none. */
+static size_t ws_url_pod(const struct ws_url *url)
+{
+    size_t behind = ws_url_behind_pod(url);
+
+    return behind > 0 && behind + 1 < url->count && url->pieces[behind + 1].field == FIELD_TICKET ? behind - 1
+                                                                                                  : 0;
+}
+
+bool ws_url_can_hold(const struct ws_url *url)
+{
+    size_t pod = ws_url_pod(url);
+
+    for (size_t i = 0; i < url->count; i++) {
+        if (url->pieces[i].field == FIELD_POD && i != pod)
+            return false;
+    }
+    return pod > 0;
+}
+
+void ws_url_write_hold(const struct ws_url *url, const struct ws_url_values *values, struct strbuf *buf)
+{
+    size_t pod = ws_url_pod(url);
+    struct slice before = url->pieces[pod - 1].text; /* it ends with /ws/pod/ */
+
+    assert(ws_url_can_hold(url));
+    ws_url_write_pieces(url, 0, pod - 1, values, buf);
+    strbuf_append(buf, before.data, before.len - strlen("pod/"));
+    strbuf_append_str(buf, "hold/");
+    ws_url_write_pieces(url, pod + 2, url->count, values, buf);
+}
+
+bool api_template_can_hold(const char *ws_url_template)
+{
+    struct ws_url *url;
+    bool can_hold;
+
+    if (ws_url_new(ws_url_template, "", true, &url) < 0)
+        return false;
+    can_hold = ws_url_can_hold(url);
+    ws_url_free(url);
+    return can_hold;
 }
 
 struct slice ws_url_path(const struct ws_url *url, const struct ws_url_values *values, struct strbuf *buf)
@@ -307,7 +351,7 @@ struct slice ws_url_path(const struct ws_url *url, const struct ws_url_values *v
     while (at < url->count && url->pieces[at].field != FIELD_TICKET)
         at++;
     if (at < url->count)
-        ws_url_write_from(url, at + 1, values, buf);
+        ws_url_write_pieces(url, at + 1, url->count, values, buf);
     if (strbuf_failed(buf))
         return SLICE("");
     path = strbuf_slice(buf);

@@ -47,4 +47,13 @@ struct slice ws_url_path(const struct ws_url *url, const struct ws_url_values *v
 /* Appends the URL; every value is percent-encoded. */
 void ws_url_write(const struct ws_url *url, const struct ws_url_values *values, struct strbuf *buf);
 
+/*
+ * Can a call without a pod have a URL? It has one at the gateway: /ws/hold/{ticket} in place of
+ * /ws/pod/{pod}/{ticket}, and nothing else in the template is the pod's.
+ */
+bool ws_url_can_hold(const struct ws_url *url);
+
+/* The same URL for a call that has no pod yet. Only if ws_url_can_hold. */
+void ws_url_write_hold(const struct ws_url *url, const struct ws_url_values *values, struct strbuf *buf);
+
 #endif

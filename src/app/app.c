@@ -15,6 +15,7 @@
 #include <uv.h>
 
 #include "api/api.h"
+#include "app/core_settings.h"
 #include "app/descriptors.h"
 #include "app/diagnosis.h"
 #include "app/kube.h"
@@ -34,6 +35,7 @@
 #include "gateway/gateway.h"
 #include "http/http.h"
 #include "manager/manager.h"
+#include "media/hold_audio.h"
 #include "metrics/metrics.h"
 #include "store/embedded/embedded.h"
 
@@ -67,6 +69,7 @@ struct app {
     struct lost_calls *lost_calls;
     struct api *api;
     struct gateway *gateway;
+    struct hold_audio *hold_audio;
     struct reload *reload;
     struct trusted *trusted;
     struct trusted *pod_allow;
@@ -311,11 +314,7 @@ static int app_open_embedded(struct app *app)
     const struct embedded_settings embedded = {
         .data_dir = settings->data_dir,
         .fsync = modes[settings->log_fsync],
-        .core = {.lease_ttl_ms = settings->lease_ttl_ms,
-                 .call_max_duration_ms = settings->call_max_duration_ms,
-                 .connect_timeout_ms = settings->connect_timeout_ms,
-                 .draining_ttl_ms = settings->draining_ttl_ms,
-                 .heartbeat_ttl_ms = settings->heartbeat_ttl_ms},
+        .core = app_core_settings(settings),
         .tier_config = settings->tier_config[0] ? settings->tier_config : NULL,
     };
     struct embedded_report report = {0};
@@ -331,7 +330,7 @@ static int app_open_embedded(struct app *app)
     log_info("store opened", log_str("store", "embedded"), log_str("data_dir", settings->data_dir),
              log_num("replayed_records", (int64_t)report.replayed_records),
              log_num("pods", (int64_t)report.pods), log_num("calls", (int64_t)report.calls),
-             log_num("duration_ms", (int64_t)report.load_ms));
+             log_num("waiting", (int64_t)report.waiting), log_num("duration_ms", (int64_t)report.load_ms));
     return 0;
 }
 
@@ -378,6 +377,17 @@ static int app_new_servers(struct app *app)
     return http_server_new(&app->loop, &http, &app->metrics_server);
 }
 
+/* It was read before, to check the settings: only a file that has changed since then fails here. */
+static int app_load_hold_audio(struct app *app)
+{
+    char error[CLIP_ERROR_MAX];
+    int err = hold_audio_new(app->settings->hold_audio, &app->hold_audio, error);
+
+    if (err < 0)
+        log_error("HOLD_AUDIO cannot be used", log_str("error", error[0] ? error : strerror(-err)));
+    return err;
+}
+
 static int app_new_gateway(struct app *app)
 {
     const struct settings *settings = app->settings;
@@ -395,9 +405,13 @@ static int app_new_gateway(struct app *app)
         .trusted = app->trusted,
         .pod_allow = app->pod_allow,
         .identity = app->identity,
+        .rescues = settings->rescue,
     };
-    int err;
+    int err = app_load_hold_audio(app);
 
+    if (err < 0)
+        return err;
+    gateway.hold_audio = app->hold_audio;
     store_health(app->store, &health);
     gateway.shares_store = health.is_shared;
     err = gateway_new(&app->loop, &gateway, app->store, app->metrics, &app->gateway);
@@ -405,6 +419,15 @@ static int app_new_gateway(struct app *app)
         return err;
     lost_calls_also_tell(app->lost_calls, gateway_call_lost, app->gateway);
     return gateway_serve(app->gateway, app->server);
+}
+
+/* A call that this router holds or carries has got a pod, or another one, or its wait has ended. */
+static void app_call_changed(void *arg, const char *call_sid)
+{
+    struct app *app = arg;
+
+    gateway_call_changed(app->gateway, call_sid);
+    api_call_changed(app->api, call_sid);
 }
 
 _Static_assert((int)API_TICKET_SIZE >= (int)GATEWAY_TICKET_SIZE, "a ticket must fit");
@@ -423,6 +446,8 @@ static int app_new_api(struct app *app)
         .rate_limit = app->settings->rate_limit,
         .heartbeat_ttl_ms = app->settings->heartbeat_ttl_ms,
         .scales_sets = app->settings->autoscale_kind == CONFIG_AUTOSCALE_STATEFULSET,
+        .rescues = app->settings->rescue,
+        .hold_max_wait_ms = app->settings->hold_max_wait_ms,
         .pod_allow = app->pod_allow,
         .make_ticket = app->settings->gateway_secret[0] ? gateway_make_ticket : NULL,
         .make_ticket_arg = app->gateway,
@@ -436,6 +461,7 @@ static int app_new_api(struct app *app)
 
     if (err < 0)
         return err;
+    store_on_changed(app->store, app_call_changed, app);
     err = api_serve(app->api, app->server);
     if (err < 0)
         return err;
@@ -618,6 +644,7 @@ int app_run(const struct config *config)
     reload_free(app.reload);
     api_free(app.api);
     gateway_free(app.gateway);
+    hold_audio_free(app.hold_audio);
     trusted_free(app.trusted);
     trusted_free(app.pod_allow);
     lost_calls_free(app.lost_calls);

@@ -1,6 +1,6 @@
 /*
  * check.c - checks settings with the modules that use them: tiers, static pods, addresses, keys,
- * secrets, templates.
+ * secrets, templates, hold audio.
  */
 #include "app/check.h"
 
@@ -15,6 +15,7 @@
 #include "core/tiers.h"
 #include "gateway/gateway.h"
 #include "http/forwarded.h"
+#include "media/hold_audio.h"
 
 enum { SENTENCE_MAX = 1024 };
 
@@ -91,6 +92,17 @@ void check_secrets(struct config *config)
         config_add_error(config, "GATEWAY_SECRET", error);
 }
 
+static void check_hold_audio(struct config *config)
+{
+    struct hold_audio *audio = NULL;
+    char error[CLIP_ERROR_MAX];
+    int err = hold_audio_new(config_settings(config)->hold_audio, &audio, error);
+
+    if (err < 0)
+        config_add_error(config, "HOLD_AUDIO", err == -EINVAL ? error : strerror(-err));
+    hold_audio_free(audio);
+}
+
 void check_settings(struct config *config)
 {
     const struct settings *settings = config_settings(config);
@@ -113,6 +125,7 @@ void check_settings(struct config *config)
         config_add_error(config, "PUBLIC_BASE_URL", "has a query or a fragment: paths are put behind it");
     if (!settings->gateway_secret[0] && strstr(settings->ws_url_template, "{ticket}"))
         config_add_error(config, "WS_URL_TEMPLATE", "has {ticket}, but GATEWAY_SECRET is not set");
+    check_hold_audio(config);
     bad = app_check_redis(settings, error, sizeof(error));
     if (bad)
         config_add_error(config, bad, error);

@@ -141,6 +141,16 @@ static void check_service_ports(struct findings *findings, const struct config *
                       config_service_ports(config));
 }
 
+static void check_waiting(struct findings *findings, const struct settings *settings)
+{
+    char names[WARN_NAMES_MAX];
+
+    if (settings->hold_max_wait_ms > 0 && warn_missing_for_waiting(settings, names))
+        strbuf_printf(findings->text,
+                      "warning: HOLD_MAX_WAIT: calls of providers do not wait. Missing or wrong: %s. %s\n",
+                      names, WARN_WAITING);
+}
+
 bool check_files(const struct config *config, struct strbuf *text)
 {
     const struct settings *settings = config_settings(config);
@@ -157,6 +167,7 @@ bool check_files(const struct config *config, struct strbuf *text)
     find_exposed_files(config, found_exposed, &findings);
     check_seed(&findings, settings);
     check_service_ports(&findings, config);
+    check_waiting(&findings, settings);
     config_find_unknown(environ, found_variable, &findings);
     return findings.is_well;
 }

@@ -48,6 +48,7 @@ static void put_settings(struct json_writer *json, const struct settings *settin
         [CONFIG_PODS_KUBERNETES] = "kubernetes",
     };
     const char *url, *problem = warn_why_unreachable(settings, &url);
+    char names[WARN_NAMES_MAX];
 
     json_key(json, "settings");
     json_object_begin(json);
@@ -59,6 +60,10 @@ static void put_settings(struct json_writer *json, const struct settings *settin
     json_put_string(json, "stream_url", url);
     json_put_string(json, "stream_url_problem", problem);
     json_put_bool(json, "has_gateway_secret", settings->gateway_secret[0] != '\0');
+    json_put_bool(json, "rescues", settings->rescue);
+    json_put_u64(json, "hold_max_wait_seconds", (settings->hold_max_wait_ms + 999) / 1000);
+    json_put_u64(json, "hold_max_calls", settings->hold_max_calls);
+    json_put_string(json, "missing_for_waiting", warn_missing_for_waiting(settings, names));
     json_put_bool(json, "syncs_log", settings->log_fsync != CONFIG_FSYNC_NO);
     json_put_u64(json, "reconcile_interval_seconds", settings->reconcile_interval_ms / 1000);
     put_certificate(json, settings);

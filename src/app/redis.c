@@ -6,6 +6,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 
+#include "app/core_settings.h"
 #include "base/log.h"
 
 enum {
@@ -118,11 +119,7 @@ int app_open_redis(uv_loop_t *loop, const struct settings *settings, struct stor
 {
     struct redis_settings redis = {
         .key_prefix = settings->key_prefix,
-        .core = {.lease_ttl_ms = settings->lease_ttl_ms,
-                 .call_max_duration_ms = settings->call_max_duration_ms,
-                 .connect_timeout_ms = settings->connect_timeout_ms,
-                 .draining_ttl_ms = settings->draining_ttl_ms,
-                 .heartbeat_ttl_ms = settings->heartbeat_ttl_ms},
+        .core = app_core_settings(settings),
         .call_info_ttl_ms = settings->call_info_ttl_ms,
         .tier_refresh_ms = settings->tier_refresh_interval_ms,
         .tier_config = settings->tier_config[0] ? settings->tier_config : NULL,

@@ -10,6 +10,7 @@ enum {
     STOP_LOOK_AT_STREAMS_MS = 100, /* they may take hours */
     STOP_LOG_MS = 30 * 1000,
     STOP_HANDSHAKES_MS = 2000,
+    STOP_DEPART_MS = 1000,  /* for streams to close, once they were told to */
     STOP_RELEASE_MS = 2000, /* for the store to answer, after the grace of a call is over */
 };
 
@@ -31,6 +32,8 @@ static uint64_t stop_streams_until(struct stop *stop)
 
     if (stop->is_hasty)
         return stop->requests_until_ms;
+    if (stop->departs_at_once)
+        return stop->drain_since_ms;
     if (gateway_others(parts->gateway) > 0)
         stop->has_seen_others = true;
     timeout_ms = parts->has_stream_timeout ? parts->stream_timeout_ms
@@ -147,6 +150,27 @@ static bool stop_awaits_handshakes(struct stop *stop)
     return tls_server_handshakes(tls) > 0 && stop_now(stop) < stop->handshakes_until_ms;
 }
 
+/* True: the calls of streams that are left may come back, and their streams are closed, or take too long. */
+static bool stop_has_departed(struct stop *stop)
+{
+    struct gateway *gateway = stop->parts.gateway;
+
+    if (gateway_connections(gateway) == 0)
+        return true;
+    if (stop->phase != STOP_DEPARTING) {
+        stop->phase = STOP_DEPARTING;
+        stop->depart_until_ms = stop_now(stop) + STOP_DEPART_MS;
+        gateway_depart(gateway, NULL);
+        uv_timer_set_repeat(&stop->timer, STOP_LOOK_MS);
+        return false;
+    }
+    if (gateway_is_departing(gateway)) {
+        stop->depart_until_ms = stop_now(stop) + STOP_DEPART_MS; /* the store has its own limit */
+        return false;
+    }
+    return stop_now(stop) >= stop->depart_until_ms;
+}
+
 static void stop_look(uv_timer_t *timer)
 {
     struct stop *stop = timer->data;
@@ -157,13 +181,15 @@ static void stop_look(uv_timer_t *timer)
     if (stop->phase == STOP_DELAY)
         stop_drain(stop);
     has_requests = !stop_finish_requests(stop);
-    has_streams = !stop_finish_streams(stop);
+    has_streams = stop->phase != STOP_DEPARTING && !stop_finish_streams(stop);
     if (!has_requests && has_streams)
         uv_timer_set_repeat(timer, STOP_LOOK_AT_STREAMS_MS);
     if (has_requests || has_streams) {
         stop->empty_since_ms = 0;
         return;
     }
+    if (!stop_has_departed(stop))
+        return;
     if (gateway_connections(stop->parts.gateway) == 0 && !stop_is_settled(stop))
         return;
     stop->phase = STOP_DONE;
@@ -188,6 +214,12 @@ void stop_begin(struct stop *stop, const struct stop_parts *parts, bool is_hasty
     api_set_stopping(parts->api);
     http_server_leave(parts->server);
     gateway_look_for_others(parts->gateway);
+    stop->departs_at_once = !gateway_shares_store(parts->gateway) && api_resumes(parts->api) &&
+                            !(parts->has_stream_timeout && parts->stream_timeout_ms > 0);
+    if (stop->departs_at_once && !is_hasty) {
+        api_set_departing(parts->api, parts->delay_ms);
+        gateway_depart(parts->gateway, api_provider_asks);
+    }
     uv_timer_start(&stop->timer, stop_look, 0, STOP_LOOK_MS);
 }
 

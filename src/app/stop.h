@@ -3,7 +3,12 @@
  *
  * First the router goes on as before, only not ready, so that load balancers notice and send nobody here any
  * more. Then it accepts nobody, and requests in flight are finished. Streams go on until they end: calls are
- * not cut because routers are replaced. Each of the three has its limit.
+ * not cut because routers are replaced. Each of the three has its limit. Streams that are left are closed
+ * with 1012, and their calls may come back elsewhere.
+ *
+ * With a store of one's own there is no elsewhere but the next process: streams are not waited for, unless
+ * GATEWAY_DRAIN_TIMEOUT says so. Those whose providers ask how the call goes on are closed at once; they are
+ * told to ask again when this process has gone. All others go on until nobody is accepted any more.
  */
 #ifndef APP_STOP_H
 #define APP_STOP_H
@@ -18,8 +23,9 @@
 
 enum stop_phase {
     STOP_NOT_YET,
-    STOP_DELAY,    /* everybody is still answered */
-    STOP_DRAINING, /* nobody is accepted */
+    STOP_DELAY,     /* everybody is still answered */
+    STOP_DRAINING,  /* nobody is accepted */
+    STOP_DEPARTING, /* what is left is being closed */
     STOP_DONE,
 };
 
@@ -48,12 +54,14 @@ struct stop {
     bool is_hasty;                /* no delay, and streams get no longer than requests */
     bool has_seen_others;         /* another router was alive since the signal */
     bool is_cut;                  /* requests took too long */
+    bool departs_at_once;         /* calls resume at the next process */
     uint64_t delay_until_ms;      /* all uv_now */
     uint64_t handshakes_until_ms; /* 0: the TLS port is open */
     uint64_t drain_since_ms;
     uint64_t requests_until_ms;
     uint64_t empty_since_ms; /* when the last connection had closed; 0: not yet */
     uint64_t log_at_ms;
+    uint64_t depart_until_ms;
 };
 
 void stop_init(struct stop *stop, uv_loop_t *loop);

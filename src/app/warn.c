@@ -9,12 +9,13 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "api/api.h"
 #include "api/keys.h"
 #include "api/secrets.h"
 #include "core/tiers.h"
 
 enum {
-    NAMES_MAX = 256,
+    NAMES_MAX = WARN_NAMES_MAX,
     KEYS_NAMED_MAX = 3,
     MODE_TEXT_MAX = 16,
     VARIABLE_MAX = 64,
@@ -188,6 +189,42 @@ static void warn_of_unreachable_streams(const struct settings *settings)
         log_str("url", url), log_str("reason", why));
 }
 
+const char *warn_missing_for_waiting(const struct settings *settings, char names[WARN_NAMES_MAX])
+{
+    names[0] = '\0';
+    if (!settings->rescue)
+        add_name(names, "RESCUE");
+    if (!settings->gateway_secret[0])
+        add_name(names, "GATEWAY_SECRET");
+    if (!settings->public_base_url[0])
+        add_name(names, "PUBLIC_BASE_URL");
+    if (!api_template_can_hold(settings->ws_url_template))
+        add_name(names, "WS_URL_TEMPLATE");
+    return names[0] ? names : NULL;
+}
+
+static bool has_provider(const struct settings *settings)
+{
+    return settings->twilio_auth_token[0] || settings->plivo_auth_token[0] || settings->exotel_token[0];
+}
+
+/* Whoever has said neither that calls wait nor which providers send them is not meant. */
+static void warn_of_waiting(const struct settings *settings)
+{
+    char names[WARN_NAMES_MAX];
+
+    if (!warn_missing_for_waiting(settings, names))
+        return;
+    if (settings->hold_max_wait_ms > 0)
+        log_warn("calls of providers do not wait, but are refused at once when no pod is free: a setting is "
+                 "missing or wrong, see `names`. " WARN_WAITING ". Clients of the API can wait",
+                 log_str("names", names));
+    else if (settings->rescue && has_provider(settings))
+        log_warn("calls of providers end with their router, and none resumes: a setting is missing or wrong, "
+                 "see `names`. " WARN_WAITING,
+                 log_str("names", names));
+}
+
 static bool has_redis_tls(const struct settings *settings)
 {
     return settings->redis_tls_ca_file[0] || settings->redis_tls_cert_file[0] ||
@@ -211,6 +248,7 @@ void warn_of_settings(const struct config *config)
         log_warn("API_KEY is not set, nor API_KEYS: anyone who can reach the port can use the whole API");
     warn_of_open_webhooks(settings);
     warn_of_unreachable_streams(settings);
+    warn_of_waiting(settings);
     if (!settings->gateway_secret[0])
         log_warn("GATEWAY_SECRET is not set: anybody who knows a pod's name can connect to its call");
     if (has_redis_tls(settings) && !strstr(settings->redis_url, "rediss://"))

@@ -6,6 +6,13 @@
 
 #include "config/config.h"
 
+enum { WARN_NAMES_MAX = 256 };
+
+/* What to do about what warn_missing_for_waiting names. */
+#define WARN_WAITING                                                                                         \
+    "It needs GATEWAY_SECRET, PUBLIC_BASE_URL, RESCUE=true, and a WS_URL_TEMPLATE with /ws/pod/{pod}, and "  \
+    "with {pod} nowhere else"
+
 /*
  * Logs what is unset or without effect, and variables of the environment that look like settings; names,
  * never values.
@@ -17,6 +24,12 @@ void warn_of_settings(const struct config *config);
  * that URL, as far as the settings say it.
  */
 const char *warn_why_unreachable(const struct settings *settings, const char **ret_url);
+
+/*
+ * The settings without which calls of providers can neither wait nor resume, separated by spaces; NULL: all
+ * are there.
+ */
+const char *warn_missing_for_waiting(const struct settings *settings, char names[WARN_NAMES_MAX]);
 
 /* Names the secrets that could be guessed. */
 void warn_of_short_secrets(const struct settings *settings);

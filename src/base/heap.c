@@ -10,10 +10,20 @@ void heap_init(struct heap *heap)
     *heap = (struct heap){0};
 }
 
+void heap_init_ordered(struct heap *heap, heap_tie_fn *tie)
+{
+    *heap = (struct heap){.tie = tie};
+}
+
 void heap_release(struct heap *heap)
 {
     free(heap->nodes);
-    heap_init(heap);
+    heap_init_ordered(heap, heap->tie);
+}
+
+static bool node_is_before(const struct heap *heap, const struct heap_node *a, const struct heap_node *b)
+{
+    return a->at != b->at ? a->at < b->at : heap->tie && heap->tie(a, b);
 }
 
 int heap_reserve(struct heap *heap, size_t count)
@@ -43,7 +53,7 @@ static void heap_rise(struct heap *heap, struct heap_node *node)
 {
     size_t place = node->place;
 
-    while (place > 1 && heap->nodes[place / 2 - 1]->at > node->at) {
+    while (place > 1 && node_is_before(heap, node, heap->nodes[place / 2 - 1])) {
         heap_put(heap, heap->nodes[place / 2 - 1], place);
         place /= 2;
     }
@@ -59,9 +69,9 @@ static void heap_sink(struct heap *heap, struct heap_node *node)
 
         if (child > heap->count)
             break;
-        if (child < heap->count && heap->nodes[child]->at < heap->nodes[child - 1]->at)
+        if (child < heap->count && node_is_before(heap, heap->nodes[child], heap->nodes[child - 1]))
             child++;
-        if (heap->nodes[child - 1]->at >= node->at)
+        if (!node_is_before(heap, heap->nodes[child - 1], node))
             break;
         heap_put(heap, heap->nodes[child - 1], place);
         place = child;

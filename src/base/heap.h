@@ -14,13 +14,19 @@ struct heap_node {
     size_t place; /* 1-based; 0: in no heap */
 };
 
+/* Is the element of `a` to come before that of `b`, which is due at the same time? */
+typedef bool heap_tie_fn(const struct heap_node *a, const struct heap_node *b);
+
 struct heap {
     struct heap_node **nodes;
     size_t count;
     size_t room;
+    heap_tie_fn *tie; /* NULL: elements that are due at the same time are in no order */
 };
 
 void heap_init(struct heap *heap);
+/* The same, with an order for elements that are due at the same time. */
+void heap_init_ordered(struct heap *heap, heap_tie_fn *tie);
 void heap_release(struct heap *heap);
 
 /* Makes sure that `count` nodes fit, so that the next heap_set cannot fail. 0 or -ENOMEM. */

@@ -3,7 +3,7 @@
  */
 #include "cli/commands.h"
 #include "cli/text.h"
-#include "cli/view.h"
+#include "cli/waiting.h"
 
 enum { LINE_MAX_LEN = 64 * 1024 };
 
@@ -123,6 +123,10 @@ static void show_carriers(struct view *view, const cJSON *call)
 
 static void show_one_call(struct view *view, const cJSON *call)
 {
+    if (waiting_is_state(call)) {
+        waiting_show_call(view, call);
+        return;
+    }
     show_text(view, "call", json_get_string(call, "call_sid"));
     show_text(view, "state", json_get_string(call, "state"));
     show_text(view, "pod", json_get_string(call, "pod_name"));
@@ -231,11 +235,15 @@ int command_why(const struct cli_options *options)
 
 static void show_release(struct view *view, const cJSON *json)
 {
-    const char *pool = json_get_string(json, "released_to_pool");
+    const char *pool = json_get_string(json, "released_to_pool"), *pod = json_get_string(json, "pod_name");
 
     view_safe(view, view->options->operand);
+    if (!pod || !pod[0]) {
+        strbuf_append_str(&view->out, ": released; it was waiting for a pod\n");
+        return;
+    }
     strbuf_append_str(&view->out, ": released; ");
-    view_safe(view, json_get_string(json, "pod_name"));
+    view_safe(view, pod);
     if (pool && pool[0]) {
         strbuf_append_str(&view->out, " is back in ");
         view_safe(view, pool);
@@ -244,6 +252,28 @@ static void show_release(struct view *view, const cJSON *json)
                           member_is_true(json, "was_draining") ? " is draining" : " is not in a pool");
     }
     strbuf_append_char(&view->out, '\n');
+}
+
+/* An agent's release must not end a call that has left the agent. An operator's may: it names the pod. */
+static int show_kept(struct view *view, const cJSON *json)
+{
+    const char *pod = json_get_string(json, "pod_name");
+
+    view_safe(view, view->options->operand);
+    if (!pod || !pod[0]) {
+        strbuf_append_str(&view->out,
+                          ": not released: it has lost its pod a moment ago, and waits for another "
+                          "one. To end it, try again in a minute\n");
+        return EXIT_FAILED;
+    }
+    strbuf_append_str(&view->out,
+                      ": not released: it was moved, cut or resumed a moment ago, and its stream decides. "
+                      "To end it: smart-router release ");
+    view_safe(view, view->options->operand);
+    strbuf_append_str(&view->out, " --pod ");
+    view_safe(view, pod);
+    strbuf_append_char(&view->out, '\n');
+    return EXIT_FAILED;
 }
 
 static int release(struct view *view)
@@ -262,9 +292,13 @@ static int release(struct view *view)
     json_object_end(&writer);
     status = strbuf_failed(&body) ? EXIT_USAGE : view_ask(view, NULL, body.data, &json);
     strbuf_release(&body);
-    if (status == EXIT_OK && !view->is_json)
+    if (status != EXIT_OK)
+        return status;
+    if (member_is_true(json, "is_kept"))
+        return view->is_json ? EXIT_FAILED : show_kept(view, json);
+    if (!view->is_json)
         show_release(view, json);
-    return status;
+    return EXIT_OK;
 }
 
 int command_release(const struct cli_options *options)

@@ -56,10 +56,11 @@ const struct cli_command cli_client_commands[] = {
     },
     ROW("calls", NULL, command_calls, SHOWS | CLI_POD | CLI_MERCHANT | CLI_STATE | CLI_OLDER_THAN,
         "list the live calls"),
-    ROW("call", "SID", command_call, SHOWS, "show one call, or why it got no pod"),
+    ROW("call", "SID", command_call, SHOWS, "show one call, its place in line, or why it got no pod"),
+    ROW("waiting", NULL, command_waiting, SHOWS, "list the calls that wait for a pod, in their order"),
     ROW("why", "SID", command_why, SHOWS,
         "tell the story of a call: when it came, what stood in its way, which pod it got,\n"
-        "how it ended"),
+        "how long it waited, how it ended"),
     ROW("release", "SID", command_release, CHANGES | CLI_POD, "end a call and free its pod"),
     ROW("events", NULL, command_events, CLI_URL | CLI_API_KEY_FILE | CLI_JSON,
         "print what happens, as it happens, until Ctrl-C"),

@@ -17,6 +17,7 @@ int command_undrain(const struct cli_options *options);
 int command_wait_drained(const struct cli_options *options);
 int command_calls(const struct cli_options *options);
 int command_call(const struct cli_options *options);
+int command_waiting(const struct cli_options *options);
 int command_why(const struct cli_options *options);
 int command_release(const struct cli_options *options);
 int command_events(const struct cli_options *options);

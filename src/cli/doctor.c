@@ -15,6 +15,7 @@ enum {
     SENTENCE_MAX = 16 * 1024,
     REPORT_MAX = 1024 * 1024,
     REFUSED_SUMS = 20,
+    WAIT_PATIENCE_S = 3, /* the leader serves the line every second */
 };
 
 /* The facts and the memory of their trees. */
@@ -78,6 +79,80 @@ static int ask_heartbeats(struct view *view, struct patient *patient)
     return status;
 }
 
+/* A free pod of one of its pools; NULL: there is none. "pool:gold" is the tier "gold". */
+static const char *find_free_pool(const cJSON *call, const cJSON *tiers)
+{
+    static const char prefix[] = "pool:";
+    const cJSON *pool;
+
+    cJSON_ArrayForEach(pool, member(call, "pools"))
+    {
+        const char *name = cJSON_IsString(pool) ? pool->valuestring : "";
+
+        if (strncmp(name, prefix, sizeof(prefix) - 1) == 0)
+            name += sizeof(prefix) - 1;
+        if (member_u64(member(tiers, name), "free") > 0)
+            return name;
+    }
+    return NULL;
+}
+
+static const cJSON *find_call(const cJSON *line, const char *sid)
+{
+    const cJSON *call;
+
+    cJSON_ArrayForEach(call, line)
+    {
+        const char *other = json_get_string(call, "call_sid");
+
+        if (other && sid && strcmp(other, sid) == 0)
+            return call;
+    }
+    return NULL;
+}
+
+static void note_waiting(struct doctor_facts *facts, const cJSON *before, const cJSON *after)
+{
+    const cJSON *call;
+
+    cJSON_ArrayForEach(call, after)
+    {
+        const char *sid = json_get_string(call, "call_sid");
+        const char *pool = find_free_pool(call, member(facts->status, "tiers"));
+        uint64_t waited_s = member_u64(call, "waited_seconds");
+
+        if (!member_is_true(call, "rescued"))
+            facts->longest_wait_s = max_u64(facts->longest_wait_s, waited_s);
+        if (!pool || waited_s < WAIT_PATIENCE_S || !find_call(before, sid))
+            continue;
+        facts->stuck_calls++;
+        facts->stuck_call = sid;
+        facts->stuck_pool = pool;
+    }
+}
+
+/*
+ * The line is looked at twice, with the state of the pools in between: a call that stands in both looks
+ * waited when its pod was free. The first page is enough: whoever is behind it waits for the same pods.
+ */
+static int ask_waiting(struct view *view, struct patient *patient)
+{
+    static const char path[] = "/api/v1/waiting?limit=1000";
+    const cJSON *before = NULL, *after = NULL;
+    int status = EXIT_OK;
+
+    if (member_u64(patient->facts.status, "waiting") == 0)
+        return EXIT_OK;
+    status = ask(view, patient, path, &before);
+    if (status == EXIT_OK)
+        status = ask(view, patient, "/api/v1/status", &patient->facts.status);
+    if (status == EXIT_OK)
+        status = ask(view, patient, path, &after);
+    if (status == EXIT_OK)
+        note_waiting(&patient->facts, member(before, "waiting"), member(after, "waiting"));
+    return status;
+}
+
 /* The sums of the last five minutes, of 15 seconds each. */
 static int ask_refused(struct view *view, struct patient *patient)
 {
@@ -118,6 +193,8 @@ static int gather_from_store(struct view *view, struct patient *patient)
         status = ask_refused(view, patient);
     if (status == EXIT_OK)
         status = ask_kept_calls(view, patient);
+    if (status == EXIT_OK)
+        status = ask_waiting(view, patient);
     return status == EXIT_OK ? ask_heartbeats(view, patient) : status;
 }
 

@@ -21,9 +21,6 @@ enum {
     NAMES_MAX = 5,        /* of one sentence */
 };
 
-#define SAY(...) strbuf_printf(&finding->sentence, __VA_ARGS__)
-#define HELP(...) strbuf_printf(&finding->command, __VA_ARGS__)
-
 static const char *text_of(const cJSON *object, const char *name)
 {
     const char *text = json_get_string(object, name);
@@ -31,15 +28,23 @@ static const char *text_of(const cJSON *object, const char *name)
     return text ? text : "";
 }
 
-/*
- * A text of the router for a command that an operator may copy into a shell: one that a shell could take for
- * more than a word is replaced by "...".
- */
-static const char *word_of(const char *text)
+const char *doctor_word_of(const char *text)
 {
     static const char plain[] = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789._:@+=,/-{}";
 
     return text[0] && text[0] != '-' && strspn(text, plain) == strlen(text) ? text : "...";
+}
+
+bool doctor_has_token(const struct doctor_facts *facts)
+{
+    const cJSON *token;
+
+    cJSON_ArrayForEach(token, member(facts->diagnosis, "provider_tokens"))
+    {
+        if (cJSON_IsTrue(token))
+            return true;
+    }
+    return false;
 }
 
 static const cJSON *store_of(const struct doctor_facts *facts)
@@ -181,11 +186,12 @@ static void help_elect(const struct doctor_facts *facts, struct doctor_finding *
 {
     if (strcmp(text_of(facts->settings, "pod_source"), "kubernetes") == 0)
         HELP("kubectl -n %s get lease; kubectl -n %s auth can-i update leases.coordination.k8s.io",
-             word_of(text_of(facts->settings, "namespace")), word_of(text_of(facts->settings, "namespace")));
+             doctor_word_of(text_of(facts->settings, "namespace")),
+             doctor_word_of(text_of(facts->settings, "namespace")));
     else
         HELP("redis-cli -u \"$REDIS_URL\" del %sleader   # if it is really gone: the routers elect "
              "another one at once",
-             word_of(text_of(facts->settings, "key_prefix")));
+             doctor_word_of(text_of(facts->settings, "key_prefix")));
 }
 
 static bool find_no_leader(const struct doctor_facts *facts, struct doctor_finding *finding)
@@ -229,7 +235,7 @@ static bool find_late_sync(const struct doctor_facts *facts, struct doctor_findi
     text_append_age(&finding->sentence, age);
     SAY(" ago: pods that came or went since are not noticed.");
     HELP("smart-router events   # and the log of the leader: %s",
-         word_of(text_of(facts->diagnosis, "leader")));
+         doctor_word_of(text_of(facts->diagnosis, "leader")));
     return true;
 }
 
@@ -241,7 +247,7 @@ static void help_find_pods(const struct doctor_facts *facts, struct doctor_findi
     const char *selector = text_of(facts->settings, "pod_label_selector");
 
     if (strcmp(source, "kubernetes") == 0)
-        HELP("kubectl -n %s get pods%s%s%s", word_of(text_of(facts->settings, "namespace")),
+        HELP("kubectl -n %s get pods%s%s%s", doctor_word_of(text_of(facts->settings, "namespace")),
              selector[0] ? " -l '" : "", strchr(selector, '\'') ? "..." : selector, selector[0] ? "'" : "");
     else if (strcmp(source, "static") == 0)
         HELP("STATIC_PODS=voice-agent-0=10.0.0.7:8000   # in the settings; then restart the router");
@@ -260,7 +266,7 @@ static bool find_unread_pods(const struct doctor_facts *facts, struct doctor_fin
     SAY("The pods of the namespace %s were never read: Kubernetes is not reachable, or forbids it.",
         text_of(facts->settings, "namespace"));
     HELP("kubectl -n %s auth can-i list pods   # as the service account of the router",
-         word_of(text_of(facts->settings, "namespace")));
+         doctor_word_of(text_of(facts->settings, "namespace")));
     return true;
 }
 
@@ -282,9 +288,9 @@ static bool find_no_capacity(const struct doctor_facts *facts, struct doctor_fin
 
     if (member_u64(facts->status, "pods") == 0 || sum(facts, "free") > 0)
         return false;
-    SAY("No pod is free, and every new call is refused: %llu pods are busy, %llu are draining, %llu are "
-        "suspended.",
-        busy, draining, suspended);
+    SAY("No pod is free, and every new call %s: %llu pods are busy, %llu are draining, %llu are suspended.",
+        member_u64(facts->settings, "hold_max_wait_seconds") > 0 ? "must wait" : "is refused", busy, draining,
+        suspended);
     if (draining > busy && draining >= suspended)
         HELP("smart-router pods --state draining   # then: smart-router undrain POD");
     else if (suspended > busy)
@@ -392,7 +398,7 @@ static bool find_expired(const struct doctor_facts *facts, struct doctor_finding
         (unsigned long long)facts->expired_calls, facts->expired_calls == 1 ? "" : "s",
         facts->expired_calls == 1 ? "it" : "them");
     HELP("smart-router calls --state expired   # then: smart-router release %s",
-         word_of(facts->expired_call ? facts->expired_call : ""));
+         doctor_word_of(facts->expired_call ? facts->expired_call : ""));
     return true;
 }
 
@@ -412,23 +418,11 @@ static bool find_no_heartbeats(const struct doctor_facts *facts, struct doctor_f
 
 /* ---- providers and access ---- */
 
-static bool has_token(const struct doctor_facts *facts)
-{
-    const cJSON *token;
-
-    cJSON_ArrayForEach(token, member(facts->diagnosis, "provider_tokens"))
-    {
-        if (cJSON_IsTrue(token))
-            return true;
-    }
-    return false;
-}
-
 static bool find_stream_url(const struct doctor_facts *facts, struct doctor_finding *finding)
 {
     const char *problem = json_get_string(facts->settings, "stream_url_problem");
 
-    if (!problem || !has_token(facts))
+    if (!problem || !doctor_has_token(facts))
         return false;
     SAY("Providers cannot open the streams of calls at %s: %s. Callers hear nothing.",
         text_of(facts->settings, "stream_url"), problem);
@@ -587,10 +581,14 @@ const struct doctor_check doctor_checks[] = {
     {"leader_gone", DOCTOR_FAULT, STORE, find_gone_leader},
     {"no_pods", DOCTOR_FAULT, STORE, find_no_pods},
     {"no_capacity", DOCTOR_FAULT, STORE, find_no_capacity},
+    {"waits_beside_free_pod", DOCTOR_FAULT, STORE, doctor_find_stuck_waits},
+    {"line_full", DOCTOR_FAULT, STORE, doctor_find_full_line},
     {"stream_url", DOCTOR_FAULT, ANYWAY, find_stream_url},
     {"certificate_ended", DOCTOR_FAULT, ANYWAY, find_ended_certificate},
     {"sync_late", DOCTOR_FAULT, STORE, find_late_sync},
     {"calls_refused", DOCTOR_WARNING, STORE, find_refused},
+    {"calls_wait", DOCTOR_WARNING, STORE, doctor_find_waiting},
+    {"callers_cannot_wait", DOCTOR_WARNING, ANYWAY, doctor_find_no_waits},
     {"tier_empty", DOCTOR_WARNING, STORE, find_empty_tiers},
     {"calls_expired", DOCTOR_WARNING, STORE, find_expired},
     {"redis_lost_data", DOCTOR_WARNING, STORE, find_wipe},
@@ -610,6 +608,7 @@ const struct doctor_check doctor_checks[] = {
     {"log_not_synced", DOCTOR_NOTE, ANYWAY, find_unsynced_log},
     {"tier_config_differs", DOCTOR_NOTE, STORE, find_other_tiers},
     {"no_heartbeats", DOCTOR_NOTE, STORE, find_no_heartbeats},
+    {"calls_do_not_resume", DOCTOR_NOTE, ANYWAY, doctor_find_no_resumes},
 };
 
 const size_t doctor_checks_len = ARRAY_LEN(doctor_checks);

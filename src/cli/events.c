@@ -41,12 +41,15 @@ static bool is_told_apart(const char *name)
            strcmp(name, "replica") == 0;
 }
 
-static enum colour colour_of(const char *event)
+static enum colour colour_of(const char *event, const char *reason)
 {
+    if (strcmp(event, "wait_ended") == 0)
+        return reason && strcmp(reason, "timed_out") == 0 ? COLOUR_BAD : COLOUR_WARNING;
     if (strcmp(event, "refused") == 0 || strcmp(event, "ended") == 0 || strcmp(event, "leader_lost") == 0 ||
         strcmp(event, "dropped") == 0)
         return COLOUR_BAD;
-    if (strcmp(event, "draining") == 0 || strcmp(event, "moved") == 0 || strcmp(event, "pod_left") == 0)
+    if (strcmp(event, "draining") == 0 || strcmp(event, "moved") == 0 || strcmp(event, "pod_left") == 0 ||
+        strcmp(event, "call_waiting") == 0)
         return COLOUR_WARNING;
     return strcmp(event, "allocated") == 0 ? COLOUR_GOOD : COLOUR_NONE;
 }
@@ -61,7 +64,8 @@ static void append_event(struct events *events, const cJSON *json)
     strbuf_append_str(&events->out, "  ");
     strbuf_init(&name, NULL, LINE_MAX_LEN);
     text_append_safe(&name, slice_of(event ? event : "?"));
-    terminal_append(&events->terminal, &events->out, colour_of(event ? event : ""), strbuf_slice(&name));
+    terminal_append(&events->terminal, &events->out,
+                    colour_of(event ? event : "", json_get_string(json, "reason")), strbuf_slice(&name));
     for (size_t i = name.len; i < EVENT_WIDTH; i++)
         strbuf_append_char(&events->out, ' ');
     strbuf_release(&name);

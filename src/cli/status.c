@@ -19,6 +19,7 @@ static const struct table_column tier_columns[] = {
     {"CALLS", .is_right = true},
     {"FREE", .is_right = true},
     {"CAPACITY", .is_right = true, .omitted = 2},
+    {"WAITING", .is_right = true}, /* the last one: it is left out where no call can wait */
 };
 
 /* `some` is the colour of a number above 0, `none` that of 0. */
@@ -34,7 +35,7 @@ static void add_number(struct table *table, const cJSON *tier, const char *name,
     strbuf_release(&buf);
 }
 
-static void add_tier(struct table *table, const cJSON *tier)
+static void add_tier(struct table *table, const cJSON *tier, bool has_line)
 {
     bool has_pods = member_u64(tier, "assigned") > 0;
 
@@ -50,6 +51,8 @@ static void add_tier(struct table *table, const cJSON *tier)
     add_number(table, tier, "calls", COLOUR_NONE, COLOUR_NONE);
     add_number(table, tier, "free", COLOUR_GOOD, has_pods ? COLOUR_BAD : COLOUR_NONE);
     add_number(table, tier, "capacity", COLOUR_NONE, COLOUR_NONE);
+    if (has_line)
+        add_number(table, tier, "waiting", COLOUR_WARNING, COLOUR_NONE);
 }
 
 static void show_number(struct view *view, const char *name, uint64_t number)
@@ -84,12 +87,15 @@ static void show_router(struct view *view, const cJSON *json)
     }
     show_number(view, "pods", member_u64(json, "pods"));
     show_number(view, "calls", member_u64(json, "active_calls"));
+    if (member(json, "waiting"))
+        show_number(view, "waiting", member_u64(json, "waiting"));
 }
 
 static int show_status(struct view *view)
 {
     const cJSON *tier, *tiers;
     struct table table;
+    bool has_line;
     cJSON *json;
     int status;
 
@@ -101,10 +107,11 @@ static int show_status(struct view *view)
     tiers = member(json, "tiers");
     if (!tiers)
         return EXIT_OK;
-    table_init(&table, tier_columns, ARRAY_LEN(tier_columns));
+    has_line = member(json, "waiting");
+    table_init(&table, tier_columns, ARRAY_LEN(tier_columns) - (has_line ? 0 : 1));
     cJSON_ArrayForEach(tier, tiers)
     {
-        add_tier(&table, tier);
+        add_tier(&table, tier, has_line);
     }
     strbuf_append_char(&view->out, '\n');
     view_table(view, &table);

@@ -12,12 +12,13 @@
 #define POD(member) offsetof(struct top_pod, member)
 #define CALL(member) offsetof(struct top_call, member)
 #define EVENT(member) offsetof(struct top_event, member)
+#define WAITER(member) offsetof(struct top_waiter, member)
 
 static const struct top_column pools[] = {
-    {"POOL", TOP_TEXT, POOL(name), 18, 1},    {"CALLS OF ITS CAPACITY", TOP_BAR, POOL(calls), 24, 2},
-    {"AVAIL", TOP_COUNT, POOL(available), 5}, {"BUSY", TOP_COUNT, POOL(busy), 5},
-    {"DRAIN", TOP_COUNT, POOL(draining), 5},  {"SUSP", TOP_COUNT, POOL(suspended), 5},
-    {"PODS", TOP_COUNT, POOL(assigned), 5},
+    {"POOL", TOP_TEXT, POOL(name), 18, 1},   {"CALLS OF ITS CAPACITY", TOP_BAR, POOL(calls), 24, 2},
+    {"WAIT", TOP_ALARM, POOL(waiting), 5},   {"AVAIL", TOP_COUNT, POOL(available), 5},
+    {"BUSY", TOP_COUNT, POOL(busy), 5},      {"DRAIN", TOP_COUNT, POOL(draining), 5},
+    {"SUSP", TOP_COUNT, POOL(suspended), 5}, {"PODS", TOP_COUNT, POOL(assigned), 5},
 };
 
 static const struct top_column pods[] = {
@@ -39,11 +40,19 @@ static const struct top_column events[] = {
     {"DETAIL", TOP_TEXT, EVENT(detail), 22, 3},
 };
 
+static const struct top_column waiting[] = {
+    {"POS", TOP_PLACE, WAITER(position), 5},        {"CALL", TOP_TEXT, WAITER(sid), 15, 4},
+    {"MERCHANT", TOP_TEXT, WAITER(merchant), 9, 1}, {"POOLS", TOP_TEXT, WAITER(pools), 16, 3},
+    {"PROVIDER", TOP_TEXT, WAITER(provider), 8},    {"PRIO", TOP_COUNT, WAITER(priority), 4},
+    {"STATE", TOP_STATE, WAITER(state), 7},         {"WAITED", TOP_TIME, WAITER(waited_ms), 6},
+};
+
 static const struct top_columns all[TOP_VIEWS] = {
     [TOP_POOLS] = {"Pools", pools, ARRAY_LEN(pools), 0},
     [TOP_PODS] = {"Pods", pods, ARRAY_LEN(pods), 2},
     [TOP_CALLS] = {"Calls", calls, ARRAY_LEN(calls), 6},
     [TOP_EVENTS] = {"Events", events, ARRAY_LEN(events), 0},
+    [TOP_WAITING] = {"Waiting", waiting, ARRAY_LEN(waiting), 0},
 };
 
 const struct top_columns *top_columns(enum top_view view)
@@ -73,8 +82,9 @@ static uint64_t number_of(const struct top_column *column, const void *row)
 /* What an operator looks for is first. A state that a newer router has is behind the known ones. */
 static size_t weight_of_state(const char *state)
 {
-    static const char *const states[] = {"suspended", "draining",  "busy",   "available",
-                                         "expired",   "allocated", "active", "connected"};
+    static const char *const states[] = {"suspended", "draining", "busy",      "available",
+                                         "expired",   "granted",  "allocated", "active",
+                                         "connected", "rescued",  "waiting"};
     size_t i = 0;
 
     while (i < ARRAY_LEN(states) && strcmp(states[i], state) != 0)
@@ -96,6 +106,14 @@ static int compare_bars(const struct top_pool *a, const struct top_pool *b)
     return left > right ? -1 : left < right;
 }
 
+/* Calls of different pools can have the same position. Those without one are last: 0 wraps around. */
+static int compare_places(const struct top_waiter *a, const struct top_waiter *b)
+{
+    int compared = compare_u64(a->position - 1, b->position - 1);
+
+    return compared != 0 ? compared : compare_u64(a->place, b->place);
+}
+
 int top_compare(const struct top_column *column, const void *a, const void *b)
 {
     switch (column->kind) {
@@ -108,7 +126,11 @@ int top_compare(const struct top_column *column, const void *a, const void *b)
     case TOP_AGE:   /* the oldest first */
     case TOP_UNTIL: /* what ends soon first; in both, those without a time last: 0 wraps around */
         return compare_u64(number_of(column, a) - 1, number_of(column, b) - 1);
+    case TOP_PLACE:
+        return compare_places(a, b);
     case TOP_COUNT:
+    case TOP_ALARM:
+    case TOP_TIME:
     case TOP_CLOCK:
         return compare_u64(number_of(column, b), number_of(column, a));
     }
@@ -191,6 +213,8 @@ void top_cell(const struct top_column *column, const void *row, uint64_t wall_ms
     }
     switch (column->kind) {
     case TOP_COUNT:
+    case TOP_ALARM:
+    case TOP_PLACE:
         snprintf(text, size, "%" PRIu64, number_of(column, row));
         return;
     case TOP_AGE: {
@@ -202,6 +226,9 @@ void top_cell(const struct top_column *column, const void *row, uint64_t wall_ms
             top_format_age(wall_ms > since_ms ? wall_ms - since_ms : 0, text, size);
         return;
     }
+    case TOP_TIME:
+        top_format_age(number_of(column, row), text, size);
+        return;
     case TOP_CLOCK:
         format_clock(number_of(column, row), text, size, "");
         return;

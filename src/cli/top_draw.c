@@ -25,10 +25,10 @@ enum {
     LINE_MAX_LEN = 2 * TOP_TEXT_MAX,
 };
 
-static const char keys[] = "tab 1-4 views  s sort  / filter  d drain  u undrain  r release  ? help  q quit";
+static const char keys[] = "tab 1-5 views  s sort  / filter  d drain  u undrain  r release  ? help  q quit";
 
 static const char *const help[] = {
-    "1 2 3 4, tab       pools, pods, calls, events",
+    "1 2 3 4 5, tab     pools, pods, calls, events, the calls that wait",
     "up, down, j, k     move by a row",
     "PgUp, PgDn         move by a page",
     "Home, g / End, G   the first row, the last row",
@@ -37,7 +37,7 @@ static const char *const help[] = {
     "/                  show only rows with a text; Enter keeps the filter, Esc ends it",
     "d                  drain the selected pod: it gets no new call",
     "u                  undrain the selected pod",
-    "r                  release the selected call: it ends",
+    "r                  release the selected call: it ends, or leaves the line",
     "?                  this help",
     "q, Ctrl-C          quit",
     "",
@@ -204,6 +204,9 @@ static void draw_counts(const struct top_model *model, const struct top_canvas *
     }
     snprintf(counts, sizeof(counts), "%" PRIu64 " pods  %" PRIu64 " active call%s", status->pods,
              status->active_calls, status->active_calls == 1 ? "" : "s");
+    if (status->waiting > 0)
+        snprintf(counts + strlen(counts), sizeof(counts) - strlen(counts), "  %" PRIu64 " waiting",
+                 status->waiting);
     len = (unsigned)strlen(counts);
     put(canvas, 1, canvas->width - len, len, style, counts);
     left.width = canvas->width - len - 2;
@@ -255,7 +258,7 @@ static void set_widths(const struct top_columns *columns, unsigned width, unsign
 
 static bool is_right(enum top_kind kind)
 {
-    return kind == TOP_COUNT || kind == TOP_AGE;
+    return kind == TOP_COUNT || kind == TOP_AGE || kind == TOP_ALARM || kind == TOP_TIME || kind == TOP_PLACE;
 }
 
 static void put_aligned(const struct top_canvas *canvas, unsigned row, unsigned column, unsigned width,
@@ -272,9 +275,9 @@ static enum top_style style_of_state(const char *state)
 {
     if (strcmp(state, "available") == 0 || strcmp(state, "connected") == 0 || strcmp(state, "active") == 0)
         return TOP_GOOD;
-    if (strcmp(state, "busy") == 0)
+    if (strcmp(state, "busy") == 0 || strcmp(state, "granted") == 0)
         return TOP_BUSY;
-    if (strcmp(state, "draining") == 0)
+    if (strcmp(state, "draining") == 0 || strcmp(state, "rescued") == 0)
         return TOP_LEAVING;
     return strcmp(state, "suspended") == 0 || strcmp(state, "expired") == 0 ? TOP_BAD : TOP_PLAIN;
 }
@@ -323,6 +326,8 @@ static void draw_row(const struct top_model *model, const struct top_canvas *can
             top_cell(column, data, wall_ms, text, sizeof(text));
             if (column->kind == TOP_STATE && style == TOP_PLAIN)
                 style = style_of_state(text);
+            if (column->kind == TOP_ALARM && style == TOP_PLAIN && strcmp(text, "0") != 0)
+                style = TOP_BUSY;
             put_aligned(canvas, row, at, widths[i], column->kind, style, text);
         }
         at += widths[i] + 1;
@@ -365,6 +370,8 @@ static const char *why_empty(const struct top_model *model, const struct top_lis
         return "No pods.";
     case TOP_CALLS:
         return "No calls.";
+    case TOP_WAITING:
+        return "Nobody waits.";
     case TOP_EVENTS:
     case TOP_VIEWS:
         break;
@@ -404,6 +411,18 @@ static void draw_event(const struct top_event *event, const struct top_canvas *c
     }
 }
 
+static void draw_waiter(const struct top_waiter *waiter, const struct top_canvas *canvas, unsigned row)
+{
+    char until[CLOCK_TEXT_MAX] = "";
+    unsigned at = put_format(canvas, row, 0, TOP_PLAIN, "%s waits", waiter->sid);
+
+    if (waiter->until_ms > 0) {
+        clock_format_seconds(waiter->until_ms, until);
+        at += put_format(canvas, row, at, TOP_PLAIN, " until %.8sZ", until + strlen("2026-02-08T"));
+    }
+    put_format(canvas, row, at, TOP_PLAIN, " for %s", waiter->pools[0] ? waiter->pools : "no pool");
+}
+
 /* The selected row with its names in full, or why the rows are old. */
 static void draw_detail(struct top_model *model, const struct top_canvas *canvas)
 {
@@ -422,6 +441,8 @@ static void draw_detail(struct top_model *model, const struct top_canvas *canvas
                    ((const struct top_call *)row)->pod);
     else if (row && model->view == TOP_EVENTS)
         draw_event(row, canvas, at);
+    else if (row && model->view == TOP_WAITING)
+        draw_waiter(row, canvas, at);
     else if (row)
         put_format(canvas, at, 0, TOP_PLAIN, "%s", *(const char *const *)row);
 }

@@ -278,8 +278,7 @@ static void start_page(struct top_fetch *fetch)
     struct transfer *poll = &fetch->poll;
     char path[64];
 
-    snprintf(path, sizeof(path), "/api/v1/%s?limit=%d", fetch->loading == TOP_PODS ? "pods" : "calls",
-             PAGE_ROWS);
+    snprintf(path, sizeof(path), "/api/v1/%s?limit=%d", top_parse_member(fetch->loading), PAGE_ROWS);
     transfer_set_url(poll, fetch->client, path);
     if (fetch->cursor.len > 0) {
         strbuf_append_str(&poll->url, "&cursor=");
@@ -302,8 +301,7 @@ static bool is_list_due(const struct top_fetch *fetch, uint64_t now_ms)
 {
     enum top_view view = fetch->model->view;
 
-    return (view == TOP_PODS || view == TOP_CALLS) && fetch->model->link == TOP_ANSWERS &&
-           now_ms >= fetch->list_at_ms[view];
+    return top_has_pages(view) && fetch->model->link == TOP_ANSWERS && now_ms >= fetch->list_at_ms[view];
 }
 
 static void start_poll(struct top_fetch *fetch, uint64_t now_ms)
@@ -423,7 +421,8 @@ static bool write_request(const struct top_request *request, struct strbuf *body
     json_object_begin(&json);
     if (request->action == TOP_RELEASE) {
         json_put_string(&json, "call_sid", request->name);
-        json_put_string(&json, "pod_name", request->pod); /* a call that has moved meanwhile is not meant */
+        if (request->pod[0]) /* a call that has moved meanwhile is not meant */
+            json_put_string(&json, "pod_name", request->pod);
         json_put_string(&json, "reason", "smart-router top");
     } else {
         json_put_string(&json, "pod_name", request->name);
@@ -530,7 +529,7 @@ uint64_t top_fetch_step(struct top_fetch *fetch, uint64_t now_ms)
     start_events(fetch, now_ms);
     if (!fetch->poll.is_running) {
         wait_ms = min_u64(wait_ms, left_ms(fetch->status_at_ms, now_ms));
-        if ((view == TOP_PODS || view == TOP_CALLS) && fetch->model->link == TOP_ANSWERS)
+        if (top_has_pages(view) && fetch->model->link == TOP_ANSWERS)
             wait_ms = min_u64(wait_ms, left_ms(fetch->list_at_ms[view], now_ms));
     }
     if (!fetch->events.is_running && fetch->model->link == TOP_ANSWERS)

@@ -39,11 +39,14 @@ static void ask_about_pod(struct top_model *model, enum top_action action)
 static void ask_about_call(struct top_model *model)
 {
     const struct top_call *call = model->view == TOP_CALLS ? top_selected(model, TOP_CALLS) : NULL;
+    const struct top_waiter *waiter = model->view == TOP_WAITING ? top_selected(model, TOP_WAITING) : NULL;
 
     if (call)
         start_request(model, TOP_RELEASE, call->sid, call->pod);
+    else if (waiter)
+        start_request(model, TOP_RELEASE, waiter->sid, "");
     else
-        top_say(model, true, "select a call first, in the view of the calls: 3");
+        top_say(model, true, "select a call first, in the view of the calls (3) or of the line (5)");
 }
 
 void top_question(const struct top_request *request, char *text, size_t size)
@@ -56,7 +59,11 @@ void top_question(const struct top_request *request, char *text, size_t size)
         snprintf(text, size, "Undrain %s? It gets calls again. (y/n)", request->name);
         return;
     case TOP_RELEASE:
-        snprintf(text, size, "Release %s? The call ends on %s. (y/n)", request->name, request->pod);
+        if (request->pod[0])
+            snprintf(text, size, "Release %s? The call ends on %s. (y/n)", request->name, request->pod);
+        else
+            snprintf(text, size, "Release %s? It ends, also if it has got a pod meanwhile. (y/n)",
+                     request->name);
         return;
     }
 }

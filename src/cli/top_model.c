@@ -189,6 +189,24 @@ int top_add_call(struct top_model *model, const struct top_call *call)
                           6);
 }
 
+int top_add_waiter(struct top_model *model, const struct top_waiter *waiter)
+{
+    struct top_rows *rows = &model->lists[TOP_WAITING].next;
+    struct top_waiter *copy = rows_add(rows, waiter, sizeof(*waiter));
+
+    if (!copy)
+        return -ENOSPC;
+    copy->place = rows->len;
+    return rows_add_texts(
+        rows, copy,
+        (const char **[]){&copy->sid, &copy->merchant, &copy->provider, &copy->pools, &copy->state}, 5);
+}
+
+bool top_has_pages(enum top_view view)
+{
+    return view == TOP_PODS || view == TOP_CALLS || view == TOP_WAITING;
+}
+
 /* ---- events: each is one piece of memory, because they go one by one ---- */
 
 static void put_text(char **at, const char **text)

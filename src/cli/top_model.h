@@ -1,6 +1,6 @@
 /*
- * top_model.h - the data of `smart-router top` as plain structs: pools, pods, calls and events; which rows
- * pass the filter, in which order, and which one is selected.
+ * top_model.h - the data of `smart-router top` as plain structs: pools, pods, calls, events and the line;
+ * which rows pass the filter, in which order, and which one is selected.
  *
  * No I/O, no clock, no terminal. top_parse.c and top_fetch.c fill it, top_keys.c changes what is shown, and
  * top_draw.c draws it. Texts are kept as the router sent them; top_draw.c makes them safe for a terminal.
@@ -12,7 +12,7 @@
 #include "base/base.h"
 
 enum {
-    TOP_ROWS_MAX = 100 * 1000, /* pods, or calls; further ones are left out, and the screen says so */
+    TOP_ROWS_MAX = 100 * 1000, /* of a list; further ones are left out, and the screen says so */
     TOP_EVENTS_MAX = 1000,     /* the oldest go */
     TOP_FILTER_MAX = 63,
     TOP_NAME_MAX = 255, /* longer than any name that the API accepts */
@@ -24,6 +24,7 @@ enum top_view {
     TOP_PODS,
     TOP_CALLS,
     TOP_EVENTS,
+    TOP_WAITING,
     TOP_VIEWS, /* how many */
 };
 
@@ -39,6 +40,7 @@ struct top_pool {
     uint64_t suspended;
     uint64_t calls;
     uint64_t capacity;
+    uint64_t waiting; /* calls whose chain begins here */
 };
 
 struct top_pod {
@@ -60,6 +62,19 @@ struct top_call {
     uint64_t allocated_ms;
 };
 
+struct top_waiter {
+    const char *sid;
+    const char *merchant;
+    const char *provider;
+    const char *pools;
+    const char *state;
+    uint64_t position; /* the best of its places in the lines of its pools: several calls may have the same */
+    uint64_t place;    /* in the whole line */
+    uint64_t priority;
+    uint64_t waited_ms;
+    uint64_t until_ms; /* wall clock; 0: not known */
+};
+
 struct top_event {
     const char *key; /* top_add_event makes it */
     const char *kind;
@@ -75,6 +90,9 @@ enum top_kind {
     TOP_TEXT,  /* const char * */
     TOP_STATE, /* const char *: the state of a pod or a call, which has a colour and a weight */
     TOP_COUNT, /* uint64_t */
+    TOP_ALARM, /* uint64_t: a count that should be 0 */
+    TOP_TIME,  /* uint64_t: milliseconds */
+    TOP_PLACE, /* the position of a struct top_waiter, and its place */
     TOP_AGE,   /* uint64_t: wall clock; 0: never */
     TOP_CLOCK, /* uint64_t: wall clock */
     TOP_UNTIL, /* uint64_t: as until_ms of a pod */
@@ -153,6 +171,7 @@ struct top_status {
     bool is_up;
     uint64_t pods;
     uint64_t active_calls;
+    uint64_t waiting;
     uint64_t uptime_s;
 };
 
@@ -179,7 +198,7 @@ enum top_action {
 struct top_request {
     enum top_action action;
     char name[TOP_NAME_MAX + 1]; /* the pod, or the call */
-    char pod[TOP_NAME_MAX + 1];  /* of the call */
+    char pod[TOP_NAME_MAX + 1];  /* of the call; "": it waits for one */
 };
 
 struct top_model {
@@ -229,6 +248,8 @@ void top_load_failed(struct top_model *model, enum top_view view, const char *er
 int top_add_pool(struct top_model *model, const struct top_pool *pool);
 int top_add_pod(struct top_model *model, const struct top_pod *pod);
 int top_add_call(struct top_model *model, const struct top_call *call);
+/* Its place is behind those that were added before it. */
+int top_add_waiter(struct top_model *model, const struct top_waiter *waiter);
 
 /* Shown at once. Without memory the event is lost. */
 void top_add_event(struct top_model *model, const struct top_event *event);
@@ -236,6 +257,9 @@ void top_add_event(struct top_model *model, const struct top_event *event);
 void top_say(struct top_model *model, bool is_bad, const char *format, ...) PRINTF_LIKE(3, 4);
 
 /* ---- what is shown ---- */
+
+/* Pods, calls and the line are lists of their own, which are asked for while they are shown. */
+bool top_has_pages(enum top_view view);
 
 /* Filters and sorts again if something has changed, and finds the selected row again. */
 void top_refresh(struct top_model *model, enum top_view view);

@@ -9,7 +9,10 @@
 
 #include "base/json.h"
 
-enum { JSON_MAX = 64 * 1024 * 1024 };
+enum {
+    JSON_MAX = 64 * 1024 * 1024,
+    POOLS_MAX = 64 * 1024, /* the names of one call's pools */
+};
 
 /* ---- members ---- */
 
@@ -71,6 +74,7 @@ static void parse_head(struct top_status *status, const cJSON *root)
         return; /* the numbers are not known: the last ones stay */
     status->pods = number_of(root, "pods");
     status->active_calls = number_of(root, "active_calls");
+    status->waiting = number_of(root, "waiting");
 }
 
 static void parse_pools(struct top_model *model, const cJSON *tiers)
@@ -90,6 +94,7 @@ static void parse_pools(struct top_model *model, const cJSON *tiers)
             .suspended = number_of(tier, "suspended"),
             .calls = number_of(tier, "calls"),
             .capacity = number_of(tier, "capacity"),
+            .waiting = number_of(tier, "waiting"),
         };
 
         if (top_add_pool(model, &pool) < 0)
@@ -163,14 +168,65 @@ static int parse_call(struct top_model *model, const cJSON *item)
     return top_add_call(model, &call);
 }
 
+/* "gold merchant:acme": there is little room, and "pool:" says nothing. */
+static void append_pools(struct strbuf *buf, const cJSON *pools)
+{
+    static const char prefix[] = "pool:";
+    const cJSON *pool;
+
+    cJSON_ArrayForEach(pool, pools)
+    {
+        const char *name = cJSON_IsString(pool) ? pool->valuestring : "?";
+
+        if (strncmp(name, prefix, sizeof(prefix) - 1) == 0)
+            name += sizeof(prefix) - 1;
+        strbuf_printf(buf, "%s%s", buf->len > 0 ? " " : "", name);
+    }
+}
+
+static int parse_waiter(struct top_model *model, const cJSON *item)
+{
+    struct top_waiter waiter = {
+        .sid = text_of(item, "call_sid"),
+        .merchant = text_of(item, "merchant_id"),
+        .provider = text_of(item, "provider"),
+        .state = cJSON_IsTrue(member(item, "rescued")) ? "rescued" : "waiting",
+        .position = number_of(item, "position"),
+        .priority = number_of(item, "priority"),
+        .waited_ms = number_of(item, "waited_seconds") * 1000,
+        .until_ms = time_of(item, "until"),
+    };
+    struct strbuf pools;
+    int err;
+
+    strbuf_init(&pools, NULL, POOLS_MAX);
+    append_pools(&pools, member(item, "pools"));
+    waiter.pools = pools.len > 0 && !strbuf_failed(&pools) ? pools.data : "";
+    err = top_add_waiter(model, &waiter);
+    strbuf_release(&pools);
+    return err;
+}
+
+static int parse_item(struct top_model *model, enum top_view view, const cJSON *item)
+{
+    return view == TOP_PODS    ? parse_pod(model, item)
+           : view == TOP_CALLS ? parse_call(model, item)
+                               : parse_waiter(model, item);
+}
+
+const char *top_parse_member(enum top_view view)
+{
+    assert(top_has_pages(view));
+    return view == TOP_PODS ? "pods" : view == TOP_CALLS ? "calls" : "waiting";
+}
+
 int top_parse_page(struct top_model *model, enum top_view view, struct slice body, struct strbuf *cursor)
 {
-    const char *key = view == TOP_PODS ? "pods" : "calls";
+    const char *key = top_parse_member(view);
     struct arena arena;
     const cJSON *root, *items, *item;
     int err = -EINVAL;
 
-    assert(view == TOP_PODS || view == TOP_CALLS);
     arena_init(&arena, JSON_MAX);
     root = json_parse(&arena, body);
     items = member(root, key);
@@ -180,7 +236,7 @@ int top_parse_page(struct top_model *model, enum top_view view, struct slice bod
         strbuf_append_str(cursor, text_of(root, "next_cursor"));
         cJSON_ArrayForEach(item, items)
         {
-            if ((view == TOP_PODS ? parse_pod(model, item) : parse_call(model, item)) < 0) {
+            if (parse_item(model, view, item) < 0) {
                 strbuf_reset(cursor); /* full: further pages have no room either */
                 strbuf_append_str(cursor, "");
                 break;
@@ -280,7 +336,16 @@ void top_parse_answer(struct top_model *model, const struct top_request *request
         top_say(model, false, "%s is not draining any more", request->name);
         break;
     case TOP_RELEASE:
-        if (text_of(root, "released_to_pool")[0])
+        if (cJSON_IsTrue(member(root, "is_kept")) && !text_of(root, "pod_name")[0])
+            top_say(model, true,
+                    "%s is not released: it has lost its pod a moment ago, try again in a minute",
+                    request->name);
+        else if (cJSON_IsTrue(member(root, "is_kept")))
+            top_say(model, true, "%s is not released: it has got a pod meanwhile, release it there",
+                    request->name);
+        else if (!text_of(root, "pod_name")[0])
+            top_say(model, false, "%s is released: it waited for a pod", request->name);
+        else if (text_of(root, "released_to_pool")[0])
             top_say(model, false, "%s is released, %s is back in %s", request->name,
                     text_of(root, "pod_name"), text_of(root, "released_to_pool"));
         else

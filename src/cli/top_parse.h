@@ -14,11 +14,15 @@
 int top_parse_status(struct top_model *model, struct slice body) MUST_CHECK;
 
 /*
- * A page of GET /api/v1/pods or /api/v1/calls, added to the load of that view. `cursor` becomes that of the
- * next page, and is empty behind the last one, or if the list is full. 0, or -EINVAL: it is no such answer.
+ * A page of GET /api/v1/pods, /api/v1/calls or /api/v1/waiting, added to the load of that view. `cursor`
+ * becomes that of the next page, and is empty behind the last one, or if the list is full. 0, or -EINVAL: it
+ * is no such answer.
  */
 int top_parse_page(struct top_model *model, enum top_view view, struct slice body,
                    struct strbuf *cursor) MUST_CHECK;
+
+/* The list of a view in its pages, which is also the end of their path: "pods", "calls", "waiting". */
+const char *top_parse_member(enum top_view view);
 
 /* The data of one event. `wall_ms` is the time of an event that has none. Anything else is left out. */
 void top_parse_event(struct top_model *model, struct slice data, uint64_t wall_ms);

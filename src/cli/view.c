@@ -190,8 +190,9 @@ enum colour view_colour_of_state(const char *state)
         const char *state;
         enum colour colour;
     } colours[] = {
-        {"available", COLOUR_GOOD},   {"connected", COLOUR_GOOD}, {"active", COLOUR_GOOD},
-        {"draining", COLOUR_WARNING}, {"suspended", COLOUR_BAD},  {"expired", COLOUR_BAD},
+        {"available", COLOUR_GOOD},   {"connected", COLOUR_GOOD},  {"active", COLOUR_GOOD},
+        {"draining", COLOUR_WARNING}, {"suspended", COLOUR_BAD},   {"expired", COLOUR_BAD},
+        {"waiting", COLOUR_WARNING},  {"granted", COLOUR_WARNING},
     };
 
     for (size_t i = 0; state && i < ARRAY_LEN(colours); i++) {

@@ -372,6 +372,8 @@ static int config_check_together(struct config *config)
         config->texts[config_index("LEADER_ELECTION_NAMESPACE")] = settings->namespace_name;
     }
 
+    if (!config_is_set(config, "HOLD_AGEING"))
+        settings->hold_ageing_ms = settings->hold_max_wait_ms / 20;
     /* An operator who gives long leases expects them also for agents that never renew. */
     if (!config_is_set(config, "CALL_MAX_DURATION")) {
         err = config_raise(config, "CALL_MAX_DURATION", settings->lease_ttl_ms);

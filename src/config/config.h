@@ -103,6 +103,12 @@ struct settings {
     uint64_t gateway_drain_timeout_ms; /* counts only if it is set: config_is_set */
     uint64_t gateway_max;
     uint64_t gateway_streams_per_call;
+    /* Waiting and rescue */
+    uint64_t hold_max_wait_ms; /* 0: off */
+    uint64_t hold_max_calls;
+    uint64_t hold_ageing_ms; /* counts only if it is set; else hold_max_wait_ms / 20 */
+    const char *hold_audio;  /* "": the built-in tone */
+    bool rescue;
     /* Tiers */
     const char *tier_config;
     uint64_t tier_refresh_interval_ms;

@@ -94,8 +94,9 @@ static const char show_intro[] =
 static const char show_unknown[] =
     "A variable that looks like a setting and is none has no effect. The router warns about it at start, "
     "with "
-    "the nearest name: `HTTP_PROT` is one letter away from `HTTP_PORT`; `LEADER_ELECTION_`, `GATEWAY_` and "
-    "`REDIS_` are prefixes of settings. The variables that Kubernetes sets for services are left out. One "
+    "the nearest name: `HTTP_PROT` is one letter away from `HTTP_PORT`; `LEADER_ELECTION_`, `GATEWAY_`, "
+    "`HOLD_` and `REDIS_` are prefixes of settings. The variables that Kubernetes sets for services are left "
+    "out. One "
     "that has the name of a port of ours (`VOICE_AGENT_PORT=tcp://10.0.0.1:8080`, for a service "
     "`voice-agent`) is ignored, with a warning.";
 

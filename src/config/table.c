@@ -22,6 +22,7 @@ static const char group_store[] = "Store";
 static const char group_pods[] = "Pods";
 static const char group_agents[] = "Voice agents";
 static const char group_gateway[] = "Gateway";
+static const char group_waiting[] = "Waiting and rescue";
 static const char group_tiers[] = "Tiers";
 static const char group_calls[] = "Calls and background work";
 static const char group_leader[] = "Leader election";
@@ -238,6 +239,28 @@ const struct setting config_table[] = {
      .fallback = "2", LIMITS(1, 1000),
      .help = "The limit of open gateway connections of one call at this router. A further one replaces a "
              "connection whose client has been silent for 5 s. If there is none, it gets 429."},
+
+    /* Waiting and rescue */
+    {"HOLD_MAX_WAIT", group_waiting, SETTING_DURATION, FIELD(hold_max_wait_ms), .fallback = "0",
+     LIMITS(0, HOUR),
+     .help = "A call that finds no pod waits for one for this time at most. A merchant's `hold_seconds` "
+             "takes its place. 0: such calls are refused at once. docs/WAITING.md describes waiting."},
+    {"HOLD_MAX_CALLS", group_waiting, SETTING_UINT, FIELD(hold_max_calls), .fallback = "1000",
+     LIMITS(1, 100000),
+     .help = "The limit of calls that wait at once; further ones are refused. A merchant's `max_waiting` "
+             "limits its own calls."},
+    {"HOLD_AGEING", group_waiting, SETTING_DURATION, FIELD(hold_ageing_ms), .fallback = "", LIMITS(0, HOUR),
+     .help = "One step of a merchant's `priority` is worth this time of waiting. Unset: HOLD_MAX_WAIT "
+             "divided by 20. 0: `priority` has no effect."},
+    {"HOLD_AUDIO", group_waiting, SETTING_STRING, FIELD(hold_audio), .fallback = "", LIMITS(0, 4096),
+     .help = "The WAV file that a waiting caller hears: mono, 8 kHz, mu-law or 16-bit PCM, 0.1 to 60 s. "
+             "It is read at start; with a file that cannot be used the router does not start. Unset: a "
+             "soft tone."},
+    {"RESCUE", group_waiting, SETTING_BOOL, FIELD(rescue), .fallback = "true",
+     .help = "A call whose pod breaks moves to another pod while the caller hears HOLD_AUDIO, and a call "
+             "whose router stops resumes with the provider's next request. It needs GATEWAY_SECRET; "
+             "resuming also needs PUBLIC_BASE_URL. false: both are off, and providers get the shortest "
+             "answers."},
 
     /* Tiers */
     {"TIER_CONFIG", group_tiers, SETTING_JSON, FIELD(tier_config), .fallback = "", LIMITS(0, 60 * 1024),

@@ -22,7 +22,7 @@ enum {
 /* A well-known variable of other programs that is one letter away from a setting. */
 static const char *const foreign[] = {"APP_KEY"};
 
-static const char *const prefixes[] = {"LEADER_ELECTION_", "GATEWAY_", "REDIS_"};
+static const char *const prefixes[] = {"LEADER_ELECTION_", "GATEWAY_", "HOLD_", "REDIS_"};
 
 struct known_names {
     const char *names[NAMES_ROOM];
@@ -70,13 +70,14 @@ static bool is_service_link(const char *name, const char *value)
            (ends_with(name, "_PORT") && strstr(value, "://")) || (port && port[6] >= '0' && port[6] <= '9');
 }
 
-static bool has_our_prefix(const char *name)
+/* NULL: it has none of them. */
+static const char *our_prefix(const char *name)
 {
     for (size_t i = 0; i < ARRAY_LEN(prefixes); i++) {
         if (strncmp(name, prefixes[i], strlen(prefixes[i])) == 0)
-            return true;
+            return prefixes[i];
     }
-    return false;
+    return NULL;
 }
 
 /* Only secrets can be in a file: for NAME_FILE of another setting this is NAME, else NULL. */
@@ -101,6 +102,19 @@ static const char *near_name(const struct known_names *known, const char *name)
     return near && (near[0] == name[0] || near[0] == name[0] - 'a' + 'A') ? near : NULL;
 }
 
+/* The nearest of the settings with this prefix: HOLD_TIMEOUT is nothing of Redis. */
+static const char *near_with_prefix(const struct known_names *known, const char *name, const char *prefix)
+{
+    const char *names[NAMES_ROOM];
+    size_t count = 0;
+
+    for (size_t i = 0; i < known->count; i++) {
+        if (strncmp(known->names[i], prefix, strlen(prefix)) == 0)
+            names[count++] = known->names[i];
+    }
+    return nearest_name(name, names, count, HINT_MAX);
+}
+
 void config_find_unknown(char *const *environment, config_unknown_fn fn, void *arg)
 {
     struct known_names known;
@@ -110,7 +124,7 @@ void config_find_unknown(char *const *environment, config_unknown_fn fn, void *a
     for (; *environment; environment++) {
         const char *equals = strchr(*environment, '=');
         size_t len = equals ? (size_t)(equals - *environment) : 0;
-        const char *near;
+        const char *near, *prefix;
 
         if (len == 0 || len > NAME_MAX_LEN)
             continue;
@@ -122,9 +136,10 @@ void config_find_unknown(char *const *environment, config_unknown_fn fn, void *a
         near = name_without_file(name);
         if (!near)
             near = near_name(&known, name);
-        if (near)
+        prefix = our_prefix(name);
+        if (!near && prefix)
+            near = near_with_prefix(&known, name, prefix);
+        if (near || prefix)
             fn(arg, name, near);
-        else if (has_our_prefix(name))
-            fn(arg, name, nearest_name(name, known.names, known.count, HINT_MAX));
     }
 }

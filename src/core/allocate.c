@@ -1,7 +1,8 @@
 /*
  * allocate.c - the command allocate, and the search for a pod of a new call.
  *
- * core/move_call.c uses the same search and the same record of a refusal.
+ * core/move_call.c uses the same search and the same record of a refusal. A call that waits is allocated by
+ * line_serve(): here it only asks again.
  */
 #include <stdio.h>
 
@@ -30,7 +31,6 @@ int call_refuse(struct core *core, const char *call_sid, const char *merchant_id
         const struct pool *pool = core->tier_pools[chain->steps[i] - core->tiers->tiers];
 
         assert(pool->is_configured);
-        assert(pool->by_state[POD_AVAILABLE] == 0 && pool->free_count == 0);
         step = &refusal->steps[refusal->count++];
         *step = (struct refusal_step){.is_configured = true, .pods = pool->pod_count};
         memcpy(step->pool, pool->label, sizeof(step->pool));
@@ -59,6 +59,13 @@ static struct pod *pod_as_good(const struct core *core, struct pod *pod, const c
                : pod;
 }
 
+struct pod *pod_chosen(const struct core *core, struct pod *pod, const char *call_sid)
+{
+    const char *name = core->on_choice ? core->on_choice(core->on_choice_arg, call_sid) : NULL;
+
+    return name ? pod_as_good(core, pod, name) : pod;
+}
+
 struct pod *pod_for_call(const struct core *core, const char *merchant_id, const char *prefer,
                          struct chain *ret_chain, bool *ret_unreadable)
 {
@@ -72,41 +79,180 @@ struct pod *pod_for_call(const struct core *core, const char *merchant_id, const
     return pod && prefer ? pod_as_good(core, pod, prefer) : pod;
 }
 
-int core_allocate(struct core *core, const struct command *command, struct arena *arena,
-                  struct result *result)
+/* Refuses the call, as one of this merchant; `chain` is what was tried. */
+static int refuse(struct core *core, const struct command *command, const char *merchant_id,
+                  const struct chain *chain, struct arena *arena, struct result *result)
 {
-    const char *call_sid = command->allocate.call_sid;
+    result->outcome = OUTCOME_NO_PODS;
+    return call_refuse(core, command->allocate.call_sid, merchant_id, command->allocate.provider, chain,
+                       arena, &result->allocate.refusal);
+}
+
+/* The same for a call that waits, or has waited until now: its first merchant counts. */
+static int refuse_waiting(struct core *core, const struct waiter *waiter, struct arena *arena,
+                          struct result *result)
+{
+    struct chain chain;
+
+    (void)pod_for_call(core, waiter->merchant_id, NULL, &chain, &result->allocate.merchant_unreadable);
+    result->outcome = OUTCOME_NO_PODS;
+    return call_refuse(core, waiter->call_sid, waiter->merchant_id, waiter->provider, &chain, arena,
+                       &result->allocate.refusal);
+}
+
+/* May its stream come back once more? */
+static bool count_resume(const struct core *core, struct call *call)
+{
+    if (call->resumes == 0 || core->now_ms - call->resumes_from_ms >= RESUMES_MS) {
+        call->resumes_from_ms = core->now_ms;
+        call->resumes = 0;
+    }
+    if (call->resumes >= RESUMES_MAX)
+        return false;
+    call->resumes++;
+    return true;
+}
+
+/* The call has a pod. */
+static int allocate_existing(struct core *core, struct call *call, const struct command *command,
+                             struct arena *arena, struct result *result)
+{
+    if (command->allocate.is_resume) {
+        if (!count_resume(core, call))
+            return fail_conflict(arena, result, REFUSED_RESUME);
+        call_unsettle(core, call);
+    }
+    attempts_add(&call->attempts, command->allocate.attempt);
+    if (call->is_granted) {
+        result->allocate.was_taken = true;
+        result->allocate.waited_ms = waited_ms(core, call->waited_since_ms);
+        call_take_anew(core, call);
+    } else {
+        result->allocate.was_existing = true;
+        if (call_is_expired(core, call))
+            call_revive(core, call);
+    }
+    return call_info(call, arena, &result->allocate.call);
+}
+
+/* The call waits, and asks again. */
+static int allocate_waiting(struct core *core, struct waiter *waiter, const struct command *command,
+                            struct arena *arena, struct result *result)
+{
+    struct call *call;
+    int err;
+
+    if (!command->allocate.waits)
+        return refuse_waiting(core, waiter, arena, result);
+    if (waiter->until_ms <= core->now_ms) {
+        err = refuse_waiting(core, waiter, arena, result);
+        if (err < 0)
+            return err;
+        result->allocate.has_ended = true;
+        result->allocate.why = FINISH_TIMED_OUT;
+        result->allocate.waited_ms = waited_ms(core, waiter->since_ms);
+        waiter_finish(core, waiter, FINISH_TIMED_OUT);
+        return 0;
+    }
+    waiter->attempt = command->allocate.attempt;
+    waiter->awaits_stream = command->allocate.awaits_stream;
+    waiter_set_holder(waiter, command->allocate.holder);
+    waiter_heard(core, waiter);
+    err = waiter_refresh(core, waiter, &result->allocate.merchant_unreadable);
+    if (err == 0)
+        err = line_serve(core);
+    if (err < 0)
+        return err;
+    call = call_find(core, command->allocate.call_sid);
+    if (call)
+        return allocate_existing(core, call, command, arena, result);
+    result->outcome = OUTCOME_WAITING;
+    return waiter_info(core, waiter, arena, &result->allocate.waiting);
+}
+
+/* Who asks on and on would wait for ever otherwise: the end of a wait may be noticed by somebody else. */
+static bool has_timed_out(struct core *core, const char *call_sid)
+{
+    enum finish_reason why;
+
+    return tombstones_find(&core->tombstones, call_sid, core->now_ms, &why) && why == FINISH_TIMED_OUT;
+}
+
+/* No pod is free: the call joins the line, or is refused. */
+static int allocate_later(struct core *core, const struct command *command, const struct chain *chain,
+                          struct arena *arena, struct result *result)
+{
     const char *merchant_id = command->allocate.merchant_id;
+    struct wait_rules rules;
+    struct waiter *waiter;
+    int err;
+
+    wait_rules_of(core, merchant_id, &rules);
+    if (!command->allocate.waits || rules.max_wait_ms == 0 || has_timed_out(core, command->allocate.call_sid))
+        return refuse(core, command, merchant_id, chain, arena, result);
+    if (line_is_full(core, merchant_id, &rules)) {
+        result->allocate.is_full = true;
+        return refuse(core, command, merchant_id, chain, arena, result);
+    }
+    err = line_join(core,
+                    &(struct joining){.call_sid = command->allocate.call_sid,
+                                      .merchant_id = merchant_id,
+                                      .provider = command->allocate.provider,
+                                      .holder = command->allocate.holder,
+                                      .since_ms = core->now_ms,
+                                      .until_ms = core->now_ms + rules.max_wait_ms,
+                                      .attempt = command->allocate.attempt,
+                                      .awaits_stream = command->allocate.awaits_stream},
+                    &waiter);
+    if (err < 0)
+        return err;
+    result->outcome = OUTCOME_WAITING;
+    result->allocate.has_joined = true;
+    err = waiter_info(core, waiter, arena, &result->allocate.waiting);
+    if (err < 0)
+        waiter_leave(core, waiter); /* the client gets an error, so it may never ask again */
+    return err;
+}
+
+/* The pod that a resumed call had, if it is available and in a pool of the chain; else `pod`. */
+static struct pod *pod_to_resume(const struct core *core, const struct command *command,
+                                 const struct chain *chain, struct pod *pod)
+{
+    const char *name = command->allocate.is_resume ? command->allocate.resume_pod : NULL;
+    struct pod *old = name ? pod_find(core, name) : NULL;
+
+    if (!pod || !old || old->state != POD_AVAILABLE)
+        return pod;
+    for (size_t i = 0; i < chain->len; i++) {
+        if (core->tier_pools[chain->steps[i] - core->tiers->tiers] == old->pool)
+            return old;
+    }
+    return pod;
+}
+
+/* The store does not know the call. */
+static int allocate_new(struct core *core, const struct command *command, struct arena *arena,
+                        struct result *result)
+{
     struct chain chain;
     struct call *call;
     struct pod *pod;
-    int err;
+    int err = line_serve(core); /* what is left of the command before goes to the calls in front */
 
-    result->allocate.attempt = command->allocate.attempt;
-    call = call_find(core, call_sid);
-    if (call && command->allocate.is_webhook && call_is_of_others(call, command->allocate.provider)) {
-        result_forbid(result);
-        return 0;
-    }
-    if (call) {
-        result->allocate.was_existing = true;
-        attempts_add(&call->attempts, command->allocate.attempt);
-        if (call_is_expired(core, call))
-            call_revive(core, call);
-        return call_info(call, arena, &result->allocate.call);
-    }
-    pod = pod_for_call(core, merchant_id, command->allocate.prefer, &chain,
-                       &result->allocate.merchant_unreadable);
-    if (!pod) {
-        result->outcome = OUTCOME_NO_PODS;
-        return call_refuse(core, call_sid, merchant_id, command->allocate.provider, &chain, arena,
-                           &result->allocate.refusal);
-    }
-
-    err = call_new(core, call_sid, merchant_id, command->allocate.provider, pod, pod->pool, core->now_ms,
-                   core->now_ms + first_lease_ms(core), &call);
     if (err < 0)
         return err;
+    pod = pod_for_call(core, command->allocate.merchant_id, command->allocate.prefer, &chain,
+                       &result->allocate.merchant_unreadable);
+    if (!pod)
+        return allocate_later(core, command, &chain, arena, result);
+    pod = pod_to_resume(core, command, &chain, pod);
+    err =
+        call_new(core, command->allocate.call_sid, command->allocate.merchant_id, command->allocate.provider,
+                 pod, pod->pool, core->now_ms, core->now_ms + first_lease_ms(core), &call);
+    if (err < 0)
+        return err;
+    if (command->allocate.is_resume)
+        call_unsettle(core, call);
     attempts_add(&call->attempts, command->allocate.attempt);
     assert(pod->load <= pod->pool->spec.max_concurrent);
     pod_place(core, pod);
@@ -115,4 +261,30 @@ int core_allocate(struct core *core, const struct command *command, struct arena
     if (err < 0)
         call_end(core, call); /* the client gets an error, so it would never release the call */
     return err;
+}
+
+int core_allocate(struct core *core, const struct command *command, struct arena *arena,
+                  struct result *result)
+{
+    const char *call_sid = command->allocate.call_sid;
+    struct call *call = call_find(core, call_sid);
+    struct waiter *waiter = call ? NULL : waiter_find(core, call_sid);
+
+    result->allocate.attempt = command->allocate.attempt;
+    if ((call || waiter) && command->allocate.is_webhook &&
+        call_is_of_others(call ? call->provider : waiter->provider, command->allocate.provider)) {
+        result_forbid(result);
+        return 0;
+    }
+    if (call)
+        return allocate_existing(core, call, command, arena, result);
+    if (waiter)
+        return allocate_waiting(core, waiter, command, arena, result);
+    if (command->allocate.is_resume &&
+        tombstones_find(&core->tombstones, call_sid, core->now_ms, &result->allocate.why)) {
+        result->outcome = OUTCOME_NOT_FOUND;
+        result->allocate.has_ended = true;
+        return 0;
+    }
+    return allocate_new(core, command, arena, result);
 }

@@ -38,6 +38,12 @@ bool call_is_expired(const struct core *core, const struct call *call)
     return call->lease.at <= core->now_ms;
 }
 
+bool call_ends_before(const struct heap_node *a, const struct heap_node *b)
+{
+    return strcmp(CONTAINER_OF(a, struct call, lease)->call_sid,
+                  CONTAINER_OF(b, struct call, lease)->call_sid) < 0;
+}
+
 bool call_is_older(const struct call *call, uint64_t started_at_ms)
 {
     /* Redis knows the time of a call in whole seconds only. All stores compare these. */
@@ -107,6 +113,7 @@ int call_new(struct core *core, const char *call_sid, const char *merchant_id, c
         return -ENOMEM;
     *call = (struct call){
         .pod = pod, .source = source, .allocated_at_ms = allocated_at_ms, .placed_at_ms = allocated_at_ms};
+    list_init(&call->in_granted);
     memcpy(call->call_sid, call_sid, sid_len + 1);
     text = call->call_sid + sid_len + 1;
     call->merchant_id = memcpy(text, merchant_id, merchant_len + 1);
@@ -128,6 +135,11 @@ int call_new(struct core *core, const char *call_sid, const char *merchant_id, c
     assert_call_counts(core);
     *ret_call = call;
     return 0;
+}
+
+static void call_report_connected(struct core *core, const struct call *call)
+{
+    core_report(core, &(struct record){.type = RECORD_CONNECTED, .connected = {.call_sid = call->call_sid}});
 }
 
 static void call_report_lease(struct core *core, const struct call *call)
@@ -157,6 +169,21 @@ void call_report(struct core *core, const struct call *call)
                                      .placed = {.call_sid = call->call_sid, .at_ms = call->placed_at_ms}});
     if (call->was_renewed)
         call_report_lease(core, call);
+    if (call->was_connected)
+        call_report_connected(core, call);
+    /* Behind the lease: a renewal takes a granted call. */
+    if (call->is_granted)
+        core_report(core, &(struct record){
+                              .type = RECORD_GRANTED,
+                              .granted = {.call_sid = call->call_sid, .since_ms = call->waited_since_ms}});
+    if (call->waited)
+        waiter_report(core, call->waited);
+}
+
+void call_set_can_move(struct core *core, struct call *call, bool can_move)
+{
+    core->movable_count += (size_t)can_move - (size_t)call->can_move;
+    call->can_move = can_move;
 }
 
 void call_free(struct core *core, struct call *call)
@@ -166,6 +193,8 @@ void call_free(struct core *core, struct call *call)
     assert(call->lease.place > 0);
     assert(core->slots[call->slot] == call);
     assert(core->free_slot_count < core->slot_count);
+    call_take(core, call);
+    call_set_can_move(core, call, false);
     call->pod->load--;
     list_remove(&call->on_pod);
     assert_load(call->pod);
@@ -188,16 +217,15 @@ bool call_end(struct core *core, struct call *call)
     return pod_settle(core, pod);
 }
 
-static void call_record_tombstone(struct core *core, const struct call *call, enum finish_reason why)
+void call_record_end(struct core *core, const char *call_sid, enum finish_reason why)
 {
-    assert(call->was_renewed);
     assert(why < FINISH_REASONS);
     /* Without memory, a late heartbeat can restore the call until its lease ends. */
-    if (tombstones_add(&core->tombstones, call->call_sid, why, core->now_ms))
+    if (tombstones_add(&core->tombstones, call_sid, why, core->now_ms))
         return;
-    core_report(
-        core, &(struct record){.type = RECORD_TOMBSTONE,
-                               .tombstone = {.call_sid = call->call_sid, .why = why, .at_ms = core->now_ms}});
+    core_report(core,
+                &(struct record){.type = RECORD_TOMBSTONE,
+                                 .tombstone = {.call_sid = call_sid, .why = why, .at_ms = core->now_ms}});
 }
 
 /* For the story of the call: it leaves its pod. */
@@ -215,6 +243,13 @@ static void call_remember(struct core *core, const struct call *call, enum past_
                                        .how = how});
 }
 
+/* A granted call ends that its holder has not taken: the holder should ask what has become of it. */
+static void call_tell_holder(struct core *core, const struct call *call)
+{
+    if (call->is_granted && call->is_held && core->on_changed)
+        core->on_changed(core->on_changed_arg, call->call_sid);
+}
+
 bool call_finish(struct core *core, struct call *call, enum past_end how)
 {
     struct pod *pod = call->pod;
@@ -222,10 +257,12 @@ bool call_finish(struct core *core, struct call *call, enum past_end how)
     assert(how < PAST_UNDONE || (how == PAST_UNDONE && !call->was_renewed));
     core_report(core, &(struct record){.type = RECORD_CALL_GONE, .call = {.call_sid = call->call_sid}});
     call_remember(core, call, how);
-    if (call->was_renewed)
-        call_record_tombstone(core, call, (enum finish_reason)how);
+    /* A granted call counts as renewed, as one that waits does: a late keep must not bring it back. */
+    if (call->was_renewed || (call->is_granted && how != PAST_UNDONE))
+        call_record_end(core, call->call_sid, (enum finish_reason)how);
     if (call->is_carried && core->on_finished)
         core->on_finished(core->on_finished_arg, call->call_sid);
+    call_tell_holder(core, call);
     call_free(core, call);
     return pod_settle(core, pod);
 }
@@ -241,6 +278,21 @@ bool call_lose(struct core *core, struct call *call, enum call_end why)
                                                                 .pool = call->source->label,
                                                                 .merchant_id = call->merchant_id,
                                                                 .why = why});
+    call_tell_holder(core, call);
+    return call_end(core, call);
+}
+
+void call_abandon(struct core *core, struct call *call)
+{
+    assert(call->is_granted);
+    call_remember(core, call, PAST_EXPIRED);
+    call_tell_holder(core, call);
+    (void)call_end(core, call);
+}
+
+bool call_leave_pod(struct core *core, struct call *call)
+{
+    call_remember(core, call, PAST_MOVED);
     return call_end(core, call);
 }
 
@@ -258,8 +310,10 @@ void call_renew(struct core *core, struct call *call, enum renewer by)
 
     call->misses = 0;
     assert(by != RENEWED_BY_NOBODY);
-    if (call->lease.at == expires_at_ms && call->renewed_at_ms == core->now_ms && call->renewed_by == by)
+    if (call->lease.at == expires_at_ms && call->renewed_at_ms == core->now_ms && call->renewed_by == by &&
+        !call->is_granted)
         return;
+    call_take(core, call);
     call_note_renewed(core, call);
     call->renewed_at_ms = core->now_ms;
     call->renewed_by = by;
@@ -269,19 +323,44 @@ void call_renew(struct core *core, struct call *call, enum renewer by)
     call_report_lease(core, call);
 }
 
+void call_unsettle(const struct core *core, struct call *call)
+{
+    if (core->settings.rescues)
+        call->unsettled_at_ms = core->now_ms;
+}
+
+void call_connect(struct core *core, struct call *call)
+{
+    assert(call->was_renewed);
+    if (!call->was_connected) {
+        call->was_connected = true;
+        call_report_connected(core, call);
+    }
+}
+
+void call_depart(struct core *core, struct call *call)
+{
+    assert(call->is_carried && call->was_renewed);
+    call->is_carried = false;
+    call_unsettle(core, call);
+    heap_set(&core->leases, &call->lease, core->now_ms + RESUME_MS);
+    call_report_lease(core, call);
+}
+
 void call_revive(struct core *core, struct call *call)
 {
     assert(call_is_expired(core, call));
     assert(call->lease.place > 0);
     /* Reported again, as for a move: RECORD_RENEWED would mean that the call was renewed. */
     core_report(core, &(struct record){.type = RECORD_CALL_GONE, .call = {.call_sid = call->call_sid}});
+    call_take(core, call);
     heap_set(&core->leases, &call->lease, core->now_ms + first_lease_ms(core));
     call_report(core, call);
 }
 
-bool call_is_of_others(const struct call *call, const char *provider)
+bool call_is_of_others(const char *owner, const char *provider)
 {
-    return strcmp(call->provider, provider) != 0;
+    return strcmp(owner, provider) != 0;
 }
 
 void call_learn_provider(struct core *core, struct call *call, const char *provider)
@@ -299,6 +378,7 @@ void call_learn_provider(struct core *core, struct call *call, const char *provi
 int call_adopt(struct core *core, const char *call_sid, const char *provider, struct pod *pod,
                enum renewer by, struct call **ret_call)
 {
+    struct waiter *waiter = waiter_find(core, call_sid);
     struct call *call;
     int err;
 
@@ -314,13 +394,15 @@ int call_adopt(struct core *core, const char *call_sid, const char *provider, st
     call->was_renewed = true;
     call->renewed_at_ms = core->now_ms;
     call->renewed_by = by;
+    if (waiter)
+        waiter_leave(core, waiter); /* it has a pod: the word of those who have its audio counts */
     pod_place(core, pod);
     call_report(core, call);
     *ret_call = call;
     return 0;
 }
 
-void call_move(struct core *core, struct call *call, struct pod *to)
+bool call_move(struct core *core, struct call *call, struct pod *to)
 {
     struct pod *from = call->pod;
     struct pool *source = call->source;
@@ -334,6 +416,9 @@ void call_move(struct core *core, struct call *call, struct pod *to)
      */
     core_report(core, &(struct record){.type = RECORD_CALL_GONE, .call = {.call_sid = call->call_sid}});
     call_remember(core, call, PAST_MOVED);
+    call_take(core, call);
+    call->unsettled_at_ms = 0;
+    call_unsettle(core, call);
     list_remove(&call->on_pod);
     from->load--;
     assert_load(from);
@@ -349,7 +434,7 @@ void call_move(struct core *core, struct call *call, struct pod *to)
     pool_unref(core, source);
     pod_place(core, to);
     call_report(core, call);
-    (void)pod_settle(core, from);
+    return pod_settle(core, from);
 }
 
 /* Many calls have no merchant or no provider: an empty text is not copied. */

@@ -98,6 +98,16 @@ static bool check_place(const struct core *core, const struct pod *pod, char *er
     return true;
 }
 
+/* That of its source, and those that it had in line, if it is granted. */
+static uint64_t refs_of_call(const struct call *call, const struct pool *pool)
+{
+    uint64_t refs = call->source == pool;
+
+    for (size_t i = 0; call->waited && i < call->waited->pool_count; i++)
+        refs += call->waited->pools[i] == pool;
+    return refs;
+}
+
 static bool check_pool(const struct core *core, const struct pool *pool, char *error, size_t error_size)
 {
     struct pool_sum sum = {.pool = pool};
@@ -117,7 +127,8 @@ static bool check_pool(const struct core *core, const struct pool *pool, char *e
             sum.free += pool->spec.max_concurrent - pod->load;
     }
     for (uint32_t i = 0; i < core->slot_count; i++)
-        sum.refs += core->slots[i] && core->slots[i]->source == pool;
+        sum.refs += core->slots[i] ? refs_of_call(core->slots[i], pool) : 0;
+    sum.refs += pool->line.count; /* check_line compares it with the waiting calls */
     if (sum.pods != pool->pod_count || memcmp(sum.by_state, pool->by_state, sizeof(sum.by_state)) != 0)
         return VIOLATION("pool %s counts its pods wrongly", pool->label);
     if (sum.calls != pool->call_count || sum.free != pool->free_count)
@@ -245,6 +256,134 @@ static bool check_histories(const struct core *core, char *error, size_t error_s
     return true;
 }
 
+/* The line of one pool: its order, and whether a slot of the pool is free beside a call that may have it. */
+static bool check_line_of_pool(const struct core *core, const struct pool *pool, char *error,
+                               size_t error_size)
+{
+    const struct places *line = &pool->line;
+    size_t first = 0;
+
+    for (size_t i = 0; i < line->count; i++) {
+        const struct waiter *waiter = line->waiters[i];
+
+        if (i && places_compare(line->waiters[i - 1]->place, line->waiters[i - 1]->call_sid, waiter->place,
+                                waiter->call_sid) >= 0)
+            return VIOLATION("the line of %s is out of order at %s", pool->label, waiter->call_sid);
+        if (waiter_find(core, waiter->call_sid) != waiter)
+            return VIOLATION("%s is in the line of %s but does not wait", waiter->call_sid, pool->label);
+        first += waiter->pool_count > 0 && waiter->pools[0] == pool;
+        if (pool->is_configured && pool->free_count > 0 && list_is_empty(&pool->in_marked) &&
+            !waiter_is_overdue(core, waiter))
+            return VIOLATION("%s has a free slot, and %s waits for one", pool->label, waiter->call_sid);
+    }
+    if (first != pool->first_count)
+        return VIOLATION("%s counts %llu calls that wait for it first, but has %zu", pool->label,
+                         (unsigned long long)pool->first_count, first);
+    return true;
+}
+
+static bool check_waiter(const struct core *core, const struct waiter *waiter, char *error, size_t error_size)
+{
+    uint64_t silent_at_ms = waiter->heard_at_ms + (waiter->awaits_stream ? WAIT_FIRST_MS : WAIT_SILENT_MS);
+
+    if (waiter_find(core, waiter->call_sid) != waiter)
+        return VIOLATION("waiting call %s is not in the map", waiter->call_sid);
+    if (call_find(core, waiter->call_sid))
+        return VIOLATION("%s waits although it has a pod", waiter->call_sid);
+    if (waiter->due.place == 0 || core->line.due.nodes[waiter->due.place - 1] != &waiter->due ||
+        waiter->due.at != min_u64(waiter->until_ms, silent_at_ms))
+        return VIOLATION("%s has a wrong time at which it is overdue", waiter->call_sid);
+    if ((waiter->merchant != NULL) != (waiter->merchant_id[0] != '\0') ||
+        (waiter->merchant && strcmp(waiter->merchant->id, waiter->merchant_id) != 0))
+        return VIOLATION("%s is not counted for its merchant", waiter->call_sid);
+    for (size_t i = 0; i < waiter->pool_count; i++) {
+        const struct places *line = &waiter->pools[i]->line;
+        size_t at = places_before(line, waiter->place, waiter->call_sid);
+
+        if (at >= line->count || line->waiters[at] != waiter)
+            return VIOLATION("%s is not in the line of %s", waiter->call_sid, waiter->pools[i]->label);
+    }
+    return true;
+}
+
+/* Do the counts of the merchants agree with the line? */
+static bool check_merchant_lines(const struct core *core, char *error, size_t error_size)
+{
+    MAP_FOR_EACH (node, &core->line.merchants) {
+        const struct merchant_line *merchant = CONTAINER_OF(node, struct merchant_line, node);
+        size_t count = 0;
+
+        for (size_t i = 0; i < core->line.all.count; i++)
+            count += core->line.all.waiters[i]->merchant == merchant;
+        if (count == 0 || count != merchant->count)
+            return VIOLATION("merchant %s counts %zu waiting calls and has %zu", merchant->id,
+                             merchant->count, count);
+    }
+    return true;
+}
+
+static bool check_granted(const struct core *core, char *error, size_t error_size)
+{
+    uint64_t before_ms = 0;
+    size_t granted = 0;
+    size_t listed = 0;
+    size_t movable = 0;
+
+    for (uint32_t i = 0; i < core->slot_count; i++) {
+        granted += core->slots[i] && core->slots[i]->is_granted;
+        if (core->slots[i] && core->slots[i]->waited && !core->slots[i]->is_granted)
+            return VIOLATION("call %s has a wait, but it is not granted", core->slots[i]->call_sid);
+        movable += core->slots[i] && core->slots[i]->can_move;
+    }
+    LIST_FOR_EACH (link, &core->line.granted) {
+        const struct call *call = LIST_ENTRY(link, struct call, in_granted);
+
+        if (!call->is_granted || call->lease.at < before_ms)
+            return VIOLATION("granted call %s is out of order", call->call_sid);
+        before_ms = call->lease.at;
+        listed++;
+    }
+    if (granted != listed || granted != core->line.untaken_count)
+        return VIOLATION("%zu calls are granted, %zu in the list, %zu are counted", granted, listed,
+                         core->line.untaken_count);
+    if (movable != core->movable_count)
+        return VIOLATION("%zu calls can move, %zu are counted", movable, core->movable_count);
+    return true;
+}
+
+/* Invariants 10 and 11: nobody waits beside a free slot, and the lines are in the order of the places. */
+static bool check_line(const struct core *core, char *error, size_t error_size)
+{
+    const struct line *line = &core->line;
+    size_t in_pools = 0;
+    size_t in_waiters = 0;
+
+    for (size_t i = 0; i < line->all.count; i++) {
+        const struct waiter *waiter = line->all.waiters[i];
+
+        if (i && places_compare(line->all.waiters[i - 1]->place, line->all.waiters[i - 1]->call_sid,
+                                waiter->place, waiter->call_sid) >= 0)
+            return VIOLATION("the line is out of order at %s", waiter->call_sid);
+        if (!check_waiter(core, waiter, error, error_size))
+            return false;
+        in_waiters += waiter->pool_count;
+    }
+    MAP_FOR_EACH (node, &core->pools) {
+        const struct pool *pool = CONTAINER_OF(node, struct pool, node);
+
+        in_pools += pool->line.count;
+        if (!check_line_of_pool(core, pool, error, error_size))
+            return false;
+    }
+    if (in_pools != in_waiters || line->waiters.count != line->all.count ||
+        line->due.count != line->all.count)
+        return VIOLATION(
+            "%zu calls wait, %zu in the map, %zu can be overdue; %zu places in lines, %zu in pools",
+            line->all.count, line->waiters.count, line->due.count, in_waiters, in_pools);
+    return check_merchant_lines(core, error, error_size) && check_granted(core, error, error_size) &&
+           check_heap(&line->due, "waiting calls", error, error_size);
+}
+
 bool core_check(const struct core *core, char *error, size_t error_size)
 {
     const char *past;
@@ -266,8 +405,10 @@ bool core_check(const struct core *core, char *error, size_t error_size)
     past = past_calls_check(&core->past, core->now_ms);
     if (past)
         return VIOLATION("%s", past);
-    return check_calls(core, error, error_size) && check_configuration(core, error, error_size) &&
-           check_histories(core, error, error_size) &&
+    if (!list_is_empty(&core->closed))
+        return VIOLATION("a pod is closed although its command has ended");
+    return check_line(core, error, error_size) && check_calls(core, error, error_size) &&
+           check_configuration(core, error, error_size) && check_histories(core, error, error_size) &&
            check_heap(&core->leases, "leases", error, error_size) &&
            check_heap(&core->pods_due, "pods", error, error_size);
 }

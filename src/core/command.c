@@ -108,6 +108,7 @@ const char *call_state_name(enum call_state state)
         [CALL_IS_ACTIVE] = "active",
         [CALL_IS_CONNECTED] = "connected",
         [CALL_IS_EXPIRED] = "expired",
+        [CALL_IS_GRANTED] = "granted",
     };
 
     assert(state < CALL_STATES);
@@ -118,10 +119,11 @@ void call_set_state(struct call_info *call, uint64_t now_ms)
 {
     struct call_activity *activity = &call->activity;
 
-    activity->state = call->expires_at_ms <= now_ms ? CALL_IS_EXPIRED
-                      : activity->is_connected      ? CALL_IS_CONNECTED
-                      : activity->was_renewed       ? CALL_IS_ACTIVE
-                                                    : CALL_IS_ALLOCATED;
+    activity->state = activity->is_granted            ? CALL_IS_GRANTED
+                      : call->expires_at_ms <= now_ms ? CALL_IS_EXPIRED
+                      : activity->is_connected        ? CALL_IS_CONNECTED
+                      : activity->was_renewed         ? CALL_IS_ACTIVE
+                                                      : CALL_IS_ALLOCATED;
 }
 
 const char *finish_reason_name(enum finish_reason reason)
@@ -134,4 +136,22 @@ const char *finish_reason_name(enum finish_reason reason)
 
     assert(reason < FINISH_REASONS);
     return names[reason];
+}
+
+bool release_ends_wait(const struct result *result)
+{
+    return result->release.was_waiting || result->release.was_granted;
+}
+
+const char *wait_end_name(enum wait_end end)
+{
+    static const char *const names[WAIT_ENDS] = {
+        [WAIT_GRANTED] = "granted",
+        [WAIT_ABANDONED] = "abandoned",
+        [WAIT_TIMED_OUT] = "timed_out",
+        [WAIT_FULL] = "full",
+    };
+
+    assert(end < WAIT_ENDS);
+    return names[end];
 }

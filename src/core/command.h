@@ -35,6 +35,17 @@ enum {
     PAST_CALLS_MAX = 10000,              /* calls that have ended and are remembered */
     PAST_KEEP_MS = 3600 * 1000,          /* how long each of them is */
     PAST_SHOWN_MAX = 16,                 /* of one call, in its story */
+    WAIT_SILENT_MS = 15 * 1000,          /* a waiting call is given up if its holder is silent for this */
+    WAIT_FIRST_MS = 30 * 1000,           /* the same for the first word of a stream that is to come */
+    WAIT_TAKE_MS = 15 * 1000,            /* a granted call that is not taken within this is ended */
+    WAIT_LOST_MS =
+        60 * 1000, /* a call that was lost, and of which nobody knows that it may wait, waits so long */
+    WAIT_GRANTS_MAX = 50,              /* by one script */
+    WAIT_ESTIMATE_MS = 10 * 60 * 1000, /* the grants of this time make the estimate */
+    RESUME_MS = 60 * 1000,             /* a call whose router has gone may come back for so long */
+    RESUMES_MAX = 3,                   /* of one call within RESUMES_MS */
+    RESUMES_MS = 60 * 1000,
+    UNSETTLED_MS = 60 * 1000, /* after a move, a cut or a resume, a release without a pod ends nothing */
 };
 
 /* The texts of refusals that both stores give. */
@@ -46,6 +57,8 @@ enum {
 #define REFUSED_UNDO "somebody else has the call"
 #define REFUSED_CHANGED "the configuration was changed meanwhile: look at its history, and try again"
 #define REFUSED_LEAVE "somebody has renewed the call"
+#define REFUSED_RESUME "the call was resumed too often"
+#define REFUSED_HOLD "the call has a newer stream"
 
 /* As a duration or as the end of a drain: only undrain ends it. */
 #define DRAIN_WITHOUT_END UINT64_MAX
@@ -118,10 +131,11 @@ enum call_state {
     CALL_IS_ACTIVE,    /* somebody has renewed it */
     CALL_IS_CONNECTED, /* a gateway has an open connection of it */
     CALL_IS_EXPIRED,   /* its lease has ended: the next sweep ends it, unless it is renewed before */
+    CALL_IS_GRANTED,   /* it has waited, and its holder has not taken the pod yet */
     CALL_STATES,
 };
 
-/* "", "allocated", "active", "connected", "expired". */
+/* "", "allocated", "active", "connected", "expired", "granted". */
 const char *call_state_name(enum call_state state);
 
 /* One observation of a pod. */
@@ -154,6 +168,71 @@ struct change {
     uint64_t if_version; /* else OUTCOME_CONFLICT: the present version; 0: any */
 };
 
+/* A call that waits for a pod: its place in line is since_ms - priority * HOLD_AGEING, ties by call_sid. */
+struct waiting_call {
+    const char *call_sid;
+    const char *merchant_id;
+    const char *provider; /* whose call it is: see allocate */
+    uint64_t since_ms;
+    uint64_t until_ms; /* then its wait is over */
+    uint64_t claim;    /* see keep */
+    /* The rest is not in commands. */
+    const char *holder;   /* "": none */
+    uint64_t position;    /* from 1: the smallest of its positions in the lines of its pools */
+    uint64_t estimate_ms; /* of the time until its grant; 0: not known */
+    uint64_t heard_at_ms;
+    const char *const *pools; /* labels, in the order of its chain */
+    size_t pool_count;
+    uint32_t priority;
+    bool is_rescued; /* it had a pod, which broke */
+};
+
+/* How a wait ended. */
+enum wait_end {
+    WAIT_GRANTED,   /* and taken */
+    WAIT_ABANDONED, /* its holder was silent, left the line, or did not take its pod */
+    WAIT_TIMED_OUT,
+    WAIT_FULL, /* it could not join: HOLD_MAX_CALLS, or its merchant's max_waiting */
+    WAIT_ENDS,
+};
+
+/* "granted", "abandoned", "timed_out", "full". */
+const char *wait_end_name(enum wait_end end);
+
+/* A wait that has ended without a pod. */
+struct ended_wait {
+    const char *call_sid;
+    const char *merchant_id;
+    const char *provider;
+    enum wait_end how;
+    uint64_t waited_ms;
+};
+
+/* The answer to a keep of one call. */
+enum keep_answer {
+    KEEP_WAITING,
+    KEEP_REJOINED,  /* the store had lost it */
+    KEEP_GRANTED,   /* it has a pod: hold takes it */
+    KEEP_TIMED_OUT, /* its wait is over, and its end recorded */
+    KEEP_ENDED,     /* its end was recorded before */
+    KEEP_UNKNOWN,   /* the store has lost it, and since_ms is 0 */
+    KEEP_ELSEWHERE, /* a newer stream or request has it: nothing was changed */
+};
+
+/* A call that its holder keeps: call_sid, merchant_id, provider, since_ms, until_ms and claim. */
+struct keep_call {
+    struct waiting_call call; /* until_ms 0: not known */
+    bool is_first;            /* the first word of a stream: it has the call from now on */
+    uint64_t attempt;         /* a request asks, which allocate has given this number; 0: a stream */
+};
+
+struct kept_call {
+    enum keep_answer answer;
+    bool ended_now; /* KEEP_TIMED_OUT: by this command; else it was known, and its end was told before */
+    /* KEEP_WAITING, KEEP_REJOINED, KEEP_TIMED_OUT: without position and estimate. KEEP_GRANTED: the claim. */
+    struct waiting_call call;
+};
+
 struct command {
     enum command_type type;
     union {
@@ -164,6 +243,21 @@ struct command {
             bool is_webhook;         /* of that provider: another one's call is OUTCOME_FORBIDDEN */
             const char *prefer;      /* for replays: take this pod if it is as good as any; else NULL */
             uint64_t attempt;        /* names this request, for undo; 0: the store gives it a number */
+            /*
+             * A call that finds no pod joins the line, if HOLD_MAX_WAIT or its merchant allows it:
+             * OUTCOME_WAITING. Asking again keeps its place and its first merchant, and takes a pod
+             * that was granted. A call whose wait has timed out does not join again while that is known: it
+             * gets a pod, or OUTCOME_NO_PODS.
+             */
+            bool waits;
+            bool awaits_stream; /* with waits: its holder will be a stream, which has WAIT_FIRST_MS to come */
+            const char *holder; /* with waits: the process that is told of the grant, a carrier; NULL: none */
+            /*
+             * Its stream has ended, and the provider asks what to do. A recorded end is
+             * OUTCOME_NOT_FOUND, more than RESUMES_MAX of them within RESUMES_MS OUTCOME_CONFLICT.
+             */
+            bool is_resume;
+            const char *resume_pod; /* with is_resume: a new allocation takes this pod if it can; NULL: any */
         } allocate;
         /*
          * Takes back an allocation that was answered with an error, or whose client has gone.
@@ -174,6 +268,11 @@ struct command {
         struct {
             const char *call_sid;
             uint64_t attempt;
+            /*
+             * An answer was lost, but nobody says that the client has gone: a call that waits keeps its
+             * place, which silence ends, and this finds nothing. For the store's own undo.
+             */
+            bool spares_place;
         } undo;
         struct {
             const char *call_sid;
@@ -196,7 +295,44 @@ struct command {
         struct {
             const char *call_sid;
             const char *carrier; /* see renew */
+            /*
+             * For a stream that is held, with its claim: see keep. If a newer one has the call, it is
+             * OUTCOME_CONFLICT, and nothing is changed.
+             */
+            bool is_held;
+            uint64_t claim;
+            bool is_new; /* for a stream that begins now: those that are held are older */
         } hold;
+        /*
+         * The holder of waiting calls is alive, and wants to hear of their grants. A call that the
+         * store has lost joins the line again at its old place; if nobody knows when its wait ends, it
+         * begins now. A granted call is not taken by this.
+         *
+         * Of several streams that are held for a call the newest has it, until its holder is silent.
+         * The first word of each gives it a claim, which is higher than those before; it keeps the call
+         * with it. Of several requests the one with the latest attempt has it.
+         */
+        struct {
+            const struct keep_call *calls;
+            size_t count;       /* SIDS_MAX at most */
+            const char *holder; /* a carrier */
+        } keep;
+        /*
+         * The leader, every second: serves all lines, ends waiting calls that are silent or past
+         * their time, and granted ones that nobody has taken.
+         */
+        struct {
+            size_t limit; /* 0: STEP_LIMIT */
+        } serve;
+        /*
+         * The process is about to cut the connections of these calls, which it carries: each has
+         * RESUME_MS to come back, and no carrier until then.
+         */
+        struct {
+            const char *const *call_sids;
+            size_t count; /* SIDS_MAX at most */
+            const char *carrier;
+        } depart;
         /*
          * A process stops carrying the call. The call is released, unless another process carries
          * it or it was renewed: then the outcome is OUTCOME_CONFLICT.
@@ -234,6 +370,11 @@ struct command {
              * none are.
              */
             const char *pattern;
+            /*
+             * With pods: may the call be moved to another pod when its own is gone, restarted or
+             * broken? The carrier then connects it there. NULL: none may.
+             */
+            const bool *can_move;
         } renew;
         /* A process is alive, or, as its last command, stops. */
         struct {
@@ -261,6 +402,12 @@ struct command {
             const char *from_pod; /* a call on another pod stays there */
             uint64_t aside_ms;    /* from_pod is drained for so long at least; 0: DRAINING_TTL */
             const char *prefer;   /* as for allocate */
+            bool spares_pod;      /* from_pod is not drained: only this call leaves it */
+            /*
+             * No pod is free: the call joins the line in front, with its allocated_at as since, if its
+             * merchant may wait: OUTCOME_WAITING. The carrier is its holder. NULL: it stays.
+             */
+            const char *carrier;
         } move;
         struct {
             struct pod_seen pod;
@@ -343,6 +490,11 @@ struct command {
             size_t limit;
             const char *cursor;
         } calls;
+        /* The line, in its order. */
+        struct {
+            size_t limit;
+            const char *cursor;
+        } waiting;
         /* call, and story: all that is known of a call, also after its end. */
         struct {
             const char *call_sid;
@@ -367,9 +519,10 @@ enum outcome {
     OUTCOME_INVALID,   /* result.error says what is wrong; nothing was changed */
     OUTCOME_CONFLICT,  /* result.error says with what; nothing was changed */
     OUTCOME_FORBIDDEN, /* the call belongs to another provider; nothing was changed or shown */
+    OUTCOME_WAITING,   /* allocate, move_call, hold, call: the call has no pod, and waits for one */
 };
 
-enum { OUTCOMES = OUTCOME_FORBIDDEN + 1 }; /* how many there are */
+enum { OUTCOMES = OUTCOME_WAITING + 1 }; /* how many there are */
 
 /* Why a call ended without being released. */
 enum call_end {
@@ -426,6 +579,9 @@ typedef void (*call_ended_fn)(void *arg, const struct ended_call *call);
 /* Borrows the name for the duration of the call. */
 typedef void (*call_finished_fn)(void *arg, const char *call_sid);
 
+/* The same. */
+typedef void (*call_changed_fn)(void *arg, const char *call_sid);
+
 struct name_array {
     const char **names;
     size_t count;
@@ -443,6 +599,7 @@ struct call_activity {
     uint64_t renewed_at_ms;  /* the last time; 0: see RENEWED_BY_NOBODY */
     enum renewer renewed_by; /* the last time */
     bool is_connected;       /* one of the carriers has had an open connection */
+    bool is_granted;         /* see CALL_IS_GRANTED */
     struct name_array carriers;
 };
 
@@ -525,7 +682,7 @@ struct tier_status {
     /* For autoscaling. */
     uint32_t leaving;    /* of the pods that drain: Kubernetes removes them, or they are surplus */
     uint64_t held_calls; /* on pods that drain or are suspended */
-    uint64_t waiting;    /* calls that wait, and whose chain begins here: none can wait yet */
+    uint64_t waiting;    /* calls that wait, and whose chain begins here */
     struct tier_scaling scaling;
     bool is_shared;
     bool is_configured; /* false: removed, but still has pods that carry calls */
@@ -549,25 +706,59 @@ struct result {
             uint64_t attempt;         /* of this request: see undo */
             bool merchant_unreadable; /* its stored configuration is broken: the default chain was used */
             const struct refusal *refusal; /* OUTCOME_NO_PODS */
+            bool is_full;                  /* OUTCOME_NO_PODS: it may wait, but the line is full */
+            struct waiting_call waiting;   /* OUTCOME_WAITING */
+            bool has_joined;               /* OUTCOME_WAITING: with this request */
+            bool was_taken;                /* OUTCOME_OK: it has waited, and this request took the pod */
+            uint64_t waited_ms;            /* was_taken, or its wait is over */
+            /*
+             * is_resume, OUTCOME_NOT_FOUND: its end is recorded. OUTCOME_NO_PODS: it has waited, and this
+             * request found that its wait is over; why is FINISH_TIMED_OUT.
+             */
+            bool has_ended;
+            enum finish_reason why; /* has_ended */
         } allocate;
         struct {
             struct call_info call; /* without expires_at_ms: it has ended */
             const char
                 *released_to; /* the pool that has the pod again; "": it left with the call, or drains */
             bool was_draining;
-            bool is_carried; /* leave, OUTCOME_CONFLICT: by another process */
-        } release;           /* also leave and undo */
+            bool is_carried;    /* leave, OUTCOME_CONFLICT: by another process */
+            bool was_waiting;   /* it had no pod: the pod and the pool are "" */
+            bool was_granted;   /* it had waited for the pod, and nobody had taken it */
+            uint64_t waited_ms; /* was_waiting, was_granted */
+            bool is_kept; /* release: the call was moved, cut or resumed lately, and goes on: nothing was
+                             changed */
+        } release;        /* also leave and undo */
         struct {
             struct call_info call;
-            bool was_connected; /* it had an open connection before, anywhere */
-            bool has_ended;     /* OUTCOME_NOT_FOUND: its end is recorded */
+            bool was_connected;          /* it had an open connection before, anywhere */
+            bool has_ended;              /* OUTCOME_NOT_FOUND: its end is recorded */
+            bool was_taken;              /* it has waited, and this took the pod */
+            uint64_t waited_ms;          /* was_taken */
+            struct waiting_call waiting; /* OUTCOME_WAITING */
         } hold;
+        struct {
+            struct kept_call *calls; /* as many as were asked for, in their order */
+            size_t count;
+        } keep;
+        struct {
+            struct ended_wait *ended;
+            size_t ended_count;
+            size_t granted;
+            bool more; /* call again */
+        } serve;
+        struct {
+            size_t count; /* calls that may come back */
+        } depart;
         /* OUTCOME_NO_PODS: the call stays where it is, but from_pod is put aside all the same. */
         struct {
-            struct call_info call;         /* OUTCOME_OK: where it is now */
-            bool was_moved;                /* false: it was on another pod than from_pod already */
+            struct call_info call; /* OUTCOME_OK: where it is now */
+            /* Also into the line. False: it was on another pod than from_pod already, or waits already. */
+            bool was_moved;
             bool merchant_unreadable;      /* as for allocate */
             const struct refusal *refusal; /* OUTCOME_NO_PODS */
+            struct waiting_call waiting;   /* OUTCOME_WAITING */
         } move;
         struct {
             struct name_array renewed;
@@ -636,6 +827,7 @@ struct result {
             size_t set_count;
             uint64_t active_calls;
             uint64_t pods;
+            uint64_t waiting; /* calls that wait */
         } status;
         struct {
             struct pod_info *pods;
@@ -653,16 +845,27 @@ struct result {
         struct {
             struct call_info call;         /* OUTCOME_OK */
             const struct refusal *refusal; /* OUTCOME_NOT_FOUND: the last one, or NULL */
+            struct waiting_call waiting;   /* OUTCOME_WAITING */
+            uint64_t now_ms;               /* OUTCOME_WAITING: the store's time */
         } call;
         /* OUTCOME_NOT_FOUND: nothing is known of it. */
         struct {
             uint64_t now_ms; /* the store's time */
             bool is_live;
-            struct call_info call;         /* is_live */
+            struct call_info call; /* is_live */
+            bool is_waiting;
+            struct waiting_call waiting;   /* is_waiting */
             const struct refusal *refusal; /* the last one, also of a live call; or NULL */
             struct past_call *past;        /* oldest first */
             size_t past_count;
         } story;
+        struct {
+            struct waiting_call *calls;
+            size_t count;
+            uint64_t total;
+            uint64_t now_ms;         /* the store's time */
+            const char *next_cursor; /* "" at the end */
+        } waiting;
         struct {
             struct name_array ids;   /* sorted */
             struct name_array texts; /* as stored; may be no JSON where somebody else wrote it */
@@ -689,5 +892,8 @@ struct result {
 
 /* The calls that a successful result names as ended; NULL: a command of this type ends none. */
 const struct ended_array *command_ended(enum command_type type, const struct result *result);
+
+/* Of a release, leave or undo with OUTCOME_OK: was the wait of the call abandoned with it? */
+bool release_ends_wait(const struct result *result);
 
 #endif

@@ -27,17 +27,20 @@
 // clang-format off
 /*    TYPE             name             kind     leader    check         records    ends   events     answer */
 #define COMMAND_TABLE(X) \
-    X(ALLOCATE,        allocate,        CHANGES, never,    allocate,     few,       KEEPS, allocate,  SURE) \
-    X(UNDO,            undo,            URGENT,  never,    nothing,      few,       KEEPS, release,   PLAIN) \
-    X(RELEASE,         release,         URGENT,  never,    nothing,      few,       KEEPS, release,   SURE) \
-    X(HOLD,            hold,            URGENT,  never,    nothing,      few,       KEEPS, nothing,   PLAIN) \
-    X(LEAVE,           leave,           URGENT,  never,    nothing,      few,       KEEPS, release,   PLAIN) \
+    X(ALLOCATE,        allocate,        CHANGES, never,    allocate,     allocate,  KEEPS, allocate,  SURE) \
+    X(UNDO,            undo,            URGENT,  never,    nothing,      release,   KEEPS, release,   PLAIN) \
+    X(RELEASE,         release,         URGENT,  never,    nothing,      release,   KEEPS, release,   SURE) \
+    X(HOLD,            hold,            URGENT,  never,    nothing,      few,       KEEPS, hold,      PLAIN) \
+    X(KEEP,            keep,            URGENT,  never,    keep,         keep,      KEEPS, keep,      PLAIN) \
+    X(SERVE,           serve,           CHANGES, always,   nothing,      serve,     KEEPS, serve,     PLAIN) \
+    X(DEPART,          depart,          URGENT,  never,    depart,       depart,    KEEPS, nothing,   PLAIN) \
+    X(LEAVE,           leave,           URGENT,  never,    nothing,      release,   KEEPS, release,   PLAIN) \
     X(RENEW,           renew,           CHANGES, never,    renew,        renew,     KEEPS, renew,     PLAIN) \
     X(PRESENT,         present,         CHANGES, never,    present,      few,       KEEPS, nothing,   PLAIN) \
     X(HEARTBEAT,       heartbeat,       CHANGES, never,    heartbeat,    heartbeat, ENDS,  heartbeat, PLAIN) \
     X(DRAIN,           drain,           CHANGES, never,    nothing,      few,       KEEPS, drain,     PLAIN) \
-    X(UNDRAIN,         undrain,         CHANGES, never,    nothing,      few,       KEEPS, undrain,   PLAIN) \
-    X(MOVE_CALL,       move_call,       CHANGES, never,    nothing,      few,       KEEPS, move_call, SURE) \
+    X(UNDRAIN,         undrain,         CHANGES, never,    nothing,      undrain,   KEEPS, undrain,   PLAIN) \
+    X(MOVE_CALL,       move_call,       CHANGES, never,    nothing,      move_call, KEEPS, move_call, SURE) \
     X(POD_SEEN,        pod_seen,        CHANGES, pod_seen, pod_seen,     pod_calls, ENDS,  pod_seen,  PLAIN) \
     X(POD_GONE,        pod_gone,        CHANGES, pod_gone, nothing,      pod_calls, ENDS,  pod_gone,  PLAIN) \
     X(SYNC,            sync,            CHANGES, always,   sync,         sync,      ENDS,  sync,      PLAIN) \
@@ -52,6 +55,7 @@
     X(POD,             pod,             LOOKS,   never,    nothing,      none,      KEEPS, nothing,   PLAIN) \
     X(CALLS,           calls,           LOOKS,   never,    nothing,      none,      KEEPS, nothing,   PLAIN) \
     X(CALL,            call,            LOOKS,   never,    nothing,      none,      KEEPS, nothing,   PLAIN) \
+    X(WAITING,         waiting,         LOOKS,   never,    nothing,      none,      KEEPS, nothing,   PLAIN) \
     X(STORY,           story,           LOOKS,   never,    nothing,      none,      KEEPS, nothing,   PLAIN) \
     X(MERCHANTS,       merchants,       LOOKS,   never,    nothing,      none,      KEEPS, nothing,   PLAIN) \
     X(MERCHANT,        merchant,        LOOKS,   never,    nothing,      none,      KEEPS, nothing,   PLAIN) \

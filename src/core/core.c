@@ -21,12 +21,14 @@ int core_new(const struct core_settings *settings, struct core **ret_core)
     map_init(&core->pods);
     map_init(&core->calls);
     map_init(&core->merchants);
+    list_init(&core->closed);
+    line_init(&core->line);
     histories_init(&core->histories);
     refusals_init(&core->refusals);
     past_calls_init(&core->past);
     tombstones_init(&core->tombstones);
     heap_init(&core->pods_due);
-    heap_init(&core->leases);
+    heap_init_ordered(&core->leases, call_ends_before);
     err = tier_config_parse(NULL, 0, &tiers, error, sizeof(error));
     if (err < 0)
         return err;
@@ -47,6 +49,7 @@ struct core *core_free(struct core *core)
 
         call_free(core, CONTAINER_OF(node, struct call, lease));
     }
+    line_release(core);
     while (core->pods.count)
         pod_free(core, core->pods_by_name[core->pods.count - 1]);
     for (size_t i = 0; i < core->merchants.bucket_count; i++) {
@@ -96,6 +99,18 @@ void core_on_finished(struct core *core, call_finished_fn fn, void *arg)
     core->on_finished_arg = arg;
 }
 
+void core_on_changed(struct core *core, call_changed_fn fn, void *arg)
+{
+    core->on_changed = fn;
+    core->on_changed_arg = arg;
+}
+
+void core_on_choice(struct core *core, core_choice_fn fn, void *arg)
+{
+    core->on_choice = fn;
+    core->on_choice_arg = arg;
+}
+
 void core_after_outage(struct core *core, uint64_t now_ms)
 {
     uint64_t lease_end_ms;
@@ -109,10 +124,13 @@ void core_after_outage(struct core *core, uint64_t now_ms)
     for (uint32_t i = 0; i < core->slot_count; i++) {
         struct call *call = core->slots[i];
 
-        if (call && call->lease.at < lease_end_ms)
+        if (call && call->is_granted) /* the time in which it must be taken begins anew */
+            heap_set(&core->leases, &call->lease, core->now_ms + WAIT_TAKE_MS);
+        else if (call && call->lease.at < lease_end_ms)
             heap_set(&core->leases, &call->lease, lease_end_ms);
     }
-    assert(!heap_first(&core->leases) || heap_first(&core->leases)->at >= lease_end_ms);
+    for (size_t i = 0; i < core->line.all.count; i++)
+        waiter_heard(core, core->line.all.waiters[i]);
     for (size_t i = 0; i < core->pods.count; i++) {
         struct pod *pod = core->pods_by_name[i];
 
@@ -161,6 +179,16 @@ static void assert_well_formed(const struct record *record)
     case RECORD_PLACED:
         assert(record->placed.call_sid[0]);
         break;
+    case RECORD_WAITING:
+    case RECORD_WAITING_GONE:
+        assert(record->waiting.call_sid[0]);
+        break;
+    case RECORD_GRANTED:
+        assert(record->granted.call_sid[0]);
+        break;
+    case RECORD_CONNECTED:
+        assert(record->connected.call_sid[0]);
+        break;
     case RECORD_VERSION:
         assert(record->version.number > 0);
         assert(record->version.text[0] || record->version.merchant_id[0]); /* there are always tiers */
@@ -186,6 +214,32 @@ size_t core_pod_count(const struct core *core)
     return core->pods.count;
 }
 
+size_t core_waiting_count(const struct core *core)
+{
+    return core->line.all.count;
+}
+
+size_t core_freed_slots(const struct core *core)
+{
+    MAP_FOR_EACH (node, &core->pools) {
+        const struct pool *pool = CONTAINER_OF(node, struct pool, node);
+
+        if (!pool->is_configured && pool->pod_count)
+            return TIER_CONCURRENT_MAX;
+    }
+    return 1;
+}
+
+size_t core_untaken_count(const struct core *core)
+{
+    return core->line.untaken_count;
+}
+
+size_t core_movable_count(const struct core *core)
+{
+    return core->movable_count;
+}
+
 int fail_invalid(struct arena *arena, struct result *result, const char *message)
 {
     return result_refuse(result, arena, OUTCOME_INVALID, message);
@@ -208,12 +262,29 @@ static void assert_answer(enum command_type type, const struct result *result)
         assert(type == COMMAND_ALLOCATE || type == COMMAND_MOVE_CALL);
         assert(!result->error);
         break;
+    case OUTCOME_WAITING:
+        assert(type == COMMAND_ALLOCATE || type == COMMAND_MOVE_CALL || type == COMMAND_HOLD ||
+               type == COMMAND_CALL);
+        assert(!result->error);
+        break;
     case OUTCOME_INVALID:
     case OUTCOME_CONFLICT:
     case OUTCOME_FORBIDDEN:
         assert(result->error);
         break;
     }
+}
+
+/*
+ * The end of every command that changes something: slots that became free go to the calls in front. Without
+ * memory for that, the next command does it.
+ */
+static void finish_step(struct core *core)
+{
+    if (!list_is_empty(&core->closed))
+        pods_open(core);
+    if (!list_is_empty(&core->line.marked) && line_serve(core) < 0)
+        assert(!list_is_empty(&core->line.marked));
 }
 
 int core_execute(struct core *core, const struct command *command, uint64_t now_ms, struct arena *arena,
@@ -234,6 +305,8 @@ int core_execute(struct core *core, const struct command *command, uint64_t now_
     if (fault)
         return fail_invalid(arena, ret_result, fault);
     err = execute[command->type](core, command, arena, ret_result);
+    if (!command_only_looks(command->type))
+        finish_step(core);
     /* It has done what core/command_table.h says of it, and nothing else. */
     assert(core->records == records || !command_only_looks(command->type));
     assert(core->lost_calls == lost_calls || command_ended(command->type, ret_result));

@@ -18,6 +18,10 @@ struct core_settings {
     uint64_t connect_timeout_ms; /* 0: off */
     uint64_t draining_ttl_ms;
     uint64_t heartbeat_ttl_ms;
+    uint64_t hold_max_wait_ms; /* 0: calls wait only where their merchant says so */
+    uint64_t hold_max_calls;   /* that wait at once */
+    uint64_t hold_ageing_ms;   /* one step of priority is worth so much waiting */
+    bool rescues;              /* carried calls are moved when their pod is gone or has restarted */
 };
 
 /* Starts with the default tiers and no pods. Fails only with -ENOMEM. */
@@ -38,6 +42,19 @@ void core_on_ended(struct core *core, call_ended_fn fn, void *arg);
  * must be closed. It borrows the name, and must not use the core.
  */
 void core_on_finished(struct core *core, call_finished_fn fn, void *arg);
+
+/*
+ * `fn` gets every call that was granted to this process, moved, or whose wait has ended, if this process
+ * is its holder or carrier: it should ask. It borrows the name, and must not use the core.
+ */
+void core_on_changed(struct core *core, call_changed_fn fn, void *arg);
+
+/*
+ * For replays: `fn` names the pod that a call should get when it is granted or rescued, or NULL. The call
+ * gets that pod if it is as good as any; `prefer` of COMMAND_ALLOCATE does the same for allocations.
+ */
+typedef const char *(*core_choice_fn)(void *arg, const char *call_sid);
+void core_on_choice(struct core *core, core_choice_fn fn, void *arg);
 
 /*
  * `fn` gets every effect of later commands, in order, before core_execute returns. NULL: no
@@ -88,5 +105,14 @@ bool core_check(const struct core *core, char *error, size_t error_size);
 /* For metrics and tests. */
 size_t core_call_count(const struct core *core);
 size_t core_pod_count(const struct core *core);
+size_t core_waiting_count(const struct core *core);
+/* The calls that are granted and not taken yet. */
+size_t core_untaken_count(const struct core *core);
+/* How much room the labels of a chain take at most, with a space behind each. */
+size_t core_chain_size(const struct core *core);
+/* So many slots may become free when one call leaves its pod: that of a removed tier joins another one. */
+size_t core_freed_slots(const struct core *core);
+/* The calls that are moved if their pod breaks. */
+size_t core_movable_count(const struct core *core);
 
 #endif

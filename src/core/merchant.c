@@ -57,6 +57,21 @@ static int parse_name(const cJSON *item, bool (*is_name)(const char *name, size_
     return 0;
 }
 
+static bool is_number(const cJSON *item, int max)
+{
+    return cJSON_IsNumber(item) && item->valuedouble >= 0 && item->valuedouble <= max &&
+           item->valuedouble == (double)(int)item->valuedouble;
+}
+
+/* One that no PUT would accept is not given. Nor is one that is there twice: the stores would not agree. */
+static uint32_t parse_number(const cJSON *root, const char *name, int max)
+{
+    const cJSON *item = cJSON_GetObjectItemCaseSensitive(root, name);
+
+    return is_number(item, max) && !is_there_twice(root, name) ? (uint32_t)item->valueint
+                                                               : MERCHANT_NOT_GIVEN;
+}
+
 static int parse_object(struct arena *arena, const cJSON *root, struct merchant_config *ret_config,
                         char *error, size_t error_size)
 {
@@ -76,6 +91,9 @@ static int parse_object(struct arena *arena, const cJSON *root, struct merchant_
                          "pool must be a merchant id", &config.pool, error, error_size);
     if (err == 0 && fallback && !cJSON_IsNull(fallback))
         err = parse_fallback(arena, fallback, &config, error, error_size);
+    config.priority = parse_number(root, "priority", MERCHANT_PRIORITY_MAX);
+    config.hold_seconds = parse_number(root, "hold_seconds", MERCHANT_HOLD_SECONDS_MAX);
+    config.max_waiting = parse_number(root, "max_waiting", MERCHANT_WAITING_MAX);
     if (err == 0)
         *ret_config = config;
     return err;
@@ -108,14 +126,11 @@ int merchant_config_parse(struct arena *arena, const char *text, size_t len,
     return err < 0 ? err : parse_object(arena, root, ret_config, error, error_size);
 }
 
-/* Members of waiting: checked and stored, not used yet. */
 static int check_number(const cJSON *root, const char *name, int max, char *error, size_t error_size)
 {
     const cJSON *item = cJSON_GetObjectItemCaseSensitive(root, name);
 
-    if (!item || cJSON_IsNull(item) ||
-        (cJSON_IsNumber(item) && item->valuedouble >= 0 && item->valuedouble <= max &&
-         item->valuedouble == (double)(int)item->valuedouble))
+    if (!item || cJSON_IsNull(item) || is_number(item, max))
         return 0;
     snprintf(error, error_size, "%s must be a whole number from 0 to %d", name, max);
     return -EINVAL;

@@ -16,6 +16,8 @@ enum {
     MERCHANT_WAITING_MAX = 100000,
 };
 
+#define MERCHANT_NOT_GIVEN UINT32_MAX
+
 /*
  * All strings borrowed from the arena it was parsed into. `tier` and `fallback` may name a merchant
  * pool, too, in either spelling; `pool` is a merchant id.
@@ -25,6 +27,10 @@ struct merchant_config {
     const char *pool; /* NULL: not given */
     const char **fallback;
     size_t fallback_len; /* 0: not given, or an empty list, which is the same */
+    /* Of its calls that wait, or MERCHANT_NOT_GIVEN. */
+    uint32_t priority;
+    uint32_t hold_seconds; /* 0: they may not wait */
+    uint32_t max_waiting;
 };
 
 /*
@@ -36,7 +42,10 @@ struct merchant_config {
 int merchant_config_check(struct arena *arena, const char *text, size_t len,
                           struct merchant_config *ret_config, char *error, size_t error_size) MUST_CHECK;
 
-/* What is stored, perhaps by another program: the same, but members that no chain depends on are ignored. */
+/*
+ * What is stored, perhaps by another program: the same, but members that no chain depends on are ignored, and
+ * so are numbers of waiting calls that no PUT would accept.
+ */
 int merchant_config_parse(struct arena *arena, const char *text, size_t len,
                           struct merchant_config *ret_config, char *error, size_t error_size) MUST_CHECK;
 

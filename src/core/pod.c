@@ -109,6 +109,7 @@ int pod_new(struct core *core, const char *name, struct pool *pool, enum pod_sou
     memcpy(pod->name, name, strlen(name) + 1);
     list_init(&pod->in_pool);
     list_init(&pod->calls);
+    list_init(&pod->in_closed);
     pod->source = source;
     pod->pool = pool;
     pool_ref(pool);
@@ -168,6 +169,7 @@ void pod_free(struct core *core, struct pod *pod)
     assert(core->pods_by_name[at] == pod);
     assert(pool->pod_count > 0);
     pod_unplace(pod);
+    list_remove(&pod->in_closed);
     heap_remove(&core->pods_due, &pod->due);
     memmove(&core->pods_by_name[at], &core->pods_by_name[at + 1],
             (core->pods.count - at - 1) * sizeof(struct pod *));
@@ -227,7 +229,7 @@ static enum pod_state pod_state_now(const struct core *core, const struct pod *p
 {
     if (pod_is_draining(core, pod))
         return POD_DRAINING;
-    if (!pod->is_ready || pod->held_until_ms > core->now_ms)
+    if (!pod->is_ready || pod->held_until_ms > core->now_ms || pod->is_closed)
         return POD_SUSPENDED;
     return pod->load >= pod->pool->spec.max_concurrent ? POD_BUSY : POD_AVAILABLE;
 }
@@ -287,8 +289,37 @@ void pod_place(struct core *core, struct pod *pod)
         if (pod->load < pool->lowest_load)
             pool->lowest_load = pod->load;
         assert(pool->free_count <= pool_capacity(pool));
+        line_mark(core, pool);
     }
     pod_set_due(core, pod);
+}
+
+void pod_close(struct core *core, struct pod *pod)
+{
+    if (pod->is_closed)
+        return;
+    pod->is_closed = true;
+    list_append(&core->closed, &pod->in_closed);
+    pod_place(core, pod);
+    assert(pod->state != POD_AVAILABLE);
+}
+
+void pod_open(struct core *core, struct pod *pod)
+{
+    pod->is_closed = false;
+    list_remove(&pod->in_closed);
+    pod_place(core, pod);
+}
+
+void pods_open(struct core *core)
+{
+    LIST_FOR_EACH (link, &core->closed) {
+        struct pod *pod = LIST_ENTRY(link, struct pod, in_closed);
+
+        pod->is_closed = false;
+        list_remove(link);
+        (void)pod_settle(core, pod);
+    }
 }
 
 void pod_move(struct core *core, struct pod *pod, struct pool *pool)

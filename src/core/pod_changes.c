@@ -6,9 +6,9 @@
 #include "core/state.h"
 
 /*
- * Ends the calls that the pod got before `started_at_ms`, or all of them if that is 0.
- * *ret_has_left: the pod was removed with its last call. -ENOMEM: the calls have ended, but `ended`
- * is not complete.
+ * Ends the calls that the pod got before `started_at_ms`, or all of them if that is 0. Those that can go on
+ * elsewhere do: see core/rescue.c. Granted ones that were not taken yet wait again. *ret_has_left: the pod
+ * was removed with its last call. -ENOMEM: the calls have ended, but `ended` is not complete.
  */
 static int end_calls(struct core *core, struct pod *pod, uint64_t started_at_ms, enum call_end why,
                      struct arena *arena, struct ended_array *ended, bool *ret_has_left)
@@ -16,12 +16,27 @@ static int end_calls(struct core *core, struct pod *pod, uint64_t started_at_ms,
     int err = 0;
 
     *ret_has_left = false;
+    if (core->movable_count) {
+        bool was_closed = pod->is_closed;
+
+        pod_close(core, pod);
+        *ret_has_left = pod_rescue_calls(core, pod, started_at_ms);
+        if (*ret_has_left)
+            return 0;
+        if (!was_closed)
+            pod_open(core, pod);
+    }
     LIST_FOR_EACH (link, &pod->calls) {
         struct call *call = LIST_ENTRY(link, struct call, on_pod);
 
         assert(call->pod == pod);
         if (!call_is_older(call, started_at_ms))
             continue;
+        if (call_waits_again(core, call, ret_has_left)) {
+            if (*ret_has_left)
+                break;
+            continue;
+        }
         if (err == 0)
             err = call_add_ended(ended, arena, call, why);
         *ret_has_left = call_lose(core, call, why);
@@ -110,6 +125,8 @@ static int seen_again(struct core *core, struct pod *pod, const struct pod_seen 
         err = end_calls(core, pod, seen->started_at_ms, CALL_END_RESTARTED, arena, ended, ret_has_left);
         if (*ret_has_left)
             return err;
+        if (pod->is_closed)
+            pod_open(core, pod);
     }
     if (seen->tier) {
         struct pool *pool = seen_pool(core, seen);
@@ -265,38 +282,73 @@ static int sync_spare(struct core *core, enum pod_source source, struct arena *a
     return err;
 }
 
-int core_sync(struct core *core, const struct command *command, struct arena *arena, struct result *result)
+/*
+ * The pods that the source no longer lists get no call any more, before the first call looks for a pod: none
+ * may go to one that leaves in the same step. Those that have restarted get none until their own calls have
+ * left them.
+ */
+static void sync_close(struct core *core, const struct command *command)
 {
-    bool has_list = command->sync.source != POD_SOURCE_API; /* pods that register themselves have no list */
-
-    core->sync_mark++;
     for (size_t i = 0; i < command->sync.count; i++) {
-        int err = sync_one(core, &command->sync.pods[i], arena, result);
+        const struct pod_seen *seen = &command->sync.pods[i];
+        struct pod *pod = pod_find(core, seen->name);
+        char text[32];
 
-        if (err < 0)
-            return err;
+        if (!pod)
+            continue;
+        pod->sync_mark = core->sync_mark;
+        if (!seen->is_kept && pod->source == seen->source &&
+            strcmp(pod->incarnation, seen_incarnation(core, pod, seen, false, text)) != 0)
+            pod_close(core, pod);
     }
-    if (command->sync.spares_calls && has_list) {
-        int err = sync_spare(core, command->sync.source, arena, &result->sync.absent);
+    for (size_t i = 0; i < core->pods.count; i++) {
+        struct pod *pod = core->pods_by_name[i];
 
-        if (err < 0)
-            return err;
+        if (pod->source == command->sync.source && pod->sync_mark != core->sync_mark)
+            pod_close(core, pod);
     }
-    /*
-     * Pods that the source no longer lists are gone. From the end, because the loop removes pods
-     * from the array.
-     */
-    for (size_t i = core->pods.count; i > 0; i--) {
-        struct pod *pod = core->pods_by_name[i - 1];
+}
+
+/* Removes the pods that the source no longer lists. */
+static int sync_remove(struct core *core, enum pod_source source, struct arena *arena, struct result *result)
+{
+    for (size_t i = 0; i < core->pods.count;) {
+        struct pod *pod = core->pods_by_name[i];
         int err;
 
-        if (!has_list || pod->source != command->sync.source || pod->sync_mark == core->sync_mark)
+        if (pod->source != source || pod->sync_mark == core->sync_mark) {
+            i++;
             continue;
+        }
         err = pod_end(core, pod, arena, &result->sync.ended);
         if (err < 0)
             return err;
         result->sync.removed++;
     }
+    return 0;
+}
+
+int core_sync(struct core *core, const struct command *command, struct arena *arena, struct result *result)
+{
+    bool has_list = command->sync.source != POD_SOURCE_API; /* pods that register themselves have no list */
+    int err;
+
+    core->sync_mark++;
+    if (has_list && (core->line.all.count || core->settings.rescues))
+        sync_close(core, command);
+    for (size_t i = 0; i < command->sync.count; i++) {
+        err = sync_one(core, &command->sync.pods[i], arena, result);
+        if (err < 0)
+            return err;
+    }
+    /* What has become free is for those who wait, before calls of the pods that are gone look for a pod. */
+    err = line_serve(core);
+    if (err == 0 && command->sync.spares_calls && has_list)
+        err = sync_spare(core, command->sync.source, arena, &result->sync.absent);
+    if (err == 0 && has_list)
+        err = sync_remove(core, command->sync.source, arena, result);
+    if (err < 0)
+        return err;
     /*
      * A sync also repairs: the reason why a pod got no calls may have ended since the last check.
      */

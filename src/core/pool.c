@@ -53,6 +53,7 @@ int pool_get(struct core *core, const char *name, struct pool **ret_pool)
         pool_label(slice_of(name), pool->label);
         pool->spec.is_merchant = name_is_merchant_pool(name, strlen(name));
         pool_unscale(pool);
+        list_init(&pool->in_marked);
         pool->by_load = pool_new_lists(1);
         if (!pool->by_load) {
             free(pool);
@@ -74,6 +75,9 @@ static void pool_free(struct core *core, struct pool *pool)
     assert(pool->refs == 0);
     assert(pool->pod_count == 0);
     assert(pool->call_count == 0 && pool->free_count == 0);
+    assert(pool->first_count == 0);
+    list_remove(&pool->in_marked);
+    places_release(&pool->line);
     map_remove(&core->pools, &pool->node);
     free(pool->by_load);
     free(pool);
@@ -108,9 +112,19 @@ uint64_t pool_capacity(const struct pool *pool)
     return (uint64_t)pool->pod_count * pool->spec.max_concurrent;
 }
 
-uint64_t pool_waiting(const struct pool *pool UNUSED)
+size_t core_chain_size(const struct core *core)
 {
-    return 0;
+    size_t size = 0;
+
+    /* Also those that are not configured any more: a call may still stand in their lines. */
+    MAP_FOR_EACH (node, &core->pools)
+        size += strlen(CONTAINER_OF(node, struct pool, node)->label) + 1;
+    return (size_t)min_u64(size, WAITING_POOLS_MAX);
+}
+
+uint64_t pool_waiting(const struct pool *pool)
+{
+    return pool->first_count;
 }
 
 struct pod *pool_least_loaded(struct pool *pool)
@@ -275,6 +289,10 @@ int core_tiers_set(struct core *core, const struct command *command, struct aren
     core_report(core, &(struct record){.type = RECORD_TIERS, .tiers = {.text = config->text}});
     (void)TAKE(config);
     change_commit(core, &plan);
+    /* Who waits comes before pods that may move. */
+    err = line_serve(core);
+    if (err < 0)
+        return err;
     /* At once: an idle pod must not stay in a pool that is in no chain any more. */
     return core_rebalance(core, &rebalance, arena, &moved);
 }

@@ -68,6 +68,7 @@ int core_status(struct core *core, const struct command *command, struct arena *
     result->status.tier_count = count;
     result->status.active_calls = core->calls.count;
     result->status.pods = core->pods.count;
+    result->status.waiting = core->line.all.count;
     return command->status.with_sets ? count_sets(core, arena, result) : 0;
 }
 
@@ -193,7 +194,8 @@ static struct call_info call_glance(const struct core *core, const struct call *
         .activity = {.was_renewed = call->was_renewed,
                      .renewed_at_ms = call->renewed_at_ms,
                      .renewed_by = call->renewed_by,
-                     .is_connected = call->was_connected && call_has_carrier(core, call)},
+                     .is_connected = call->was_connected && call_has_carrier(core, call),
+                     .is_granted = call->is_granted},
     };
 
     call_set_state(&info, core->now_ms);
@@ -267,8 +269,15 @@ int core_call(struct core *core, const struct command *command, struct arena *ar
 {
     const struct call *call = call_find(core, command->call.call_sid);
 
+    const struct waiter *waiter = call ? NULL : waiter_find(core, command->call.call_sid);
+
     if (call)
         return call_seen(core, call, arena, &result->call.call);
+    if (waiter) {
+        result->outcome = OUTCOME_WAITING;
+        result->call.now_ms = core->now_ms;
+        return waiter_info(core, waiter, arena, &result->call.waiting);
+    }
     result->outcome = OUTCOME_NOT_FOUND;
     return refusals_find(&core->refusals, command->call.call_sid, core->now_ms, arena, &result->call.refusal);
 }
@@ -277,17 +286,21 @@ int core_story(struct core *core, const struct command *command, struct arena *a
 {
     const char *call_sid = command->call.call_sid;
     const struct call *call = call_find(core, call_sid);
+    const struct waiter *waiter = call ? NULL : waiter_find(core, call_sid);
     int err;
 
     result->story.now_ms = core->now_ms;
     result->story.is_live = call != NULL;
+    result->story.is_waiting = waiter != NULL;
     err = call ? call_seen(core, call, arena, &result->story.call) : 0;
+    if (waiter)
+        err = waiter_info(core, waiter, arena, &result->story.waiting);
     if (err == 0)
         err = refusals_find(&core->refusals, call_sid, core->now_ms, arena, &result->story.refusal);
     if (err == 0)
         err = past_calls_find(&core->past, call_sid, core->now_ms, arena, &result->story.past,
                               &result->story.past_count);
-    if (!call && !result->story.refusal && result->story.past_count == 0)
+    if (!call && !waiter && !result->story.refusal && result->story.past_count == 0)
         result->outcome = OUTCOME_NOT_FOUND;
     return err;
 }

@@ -22,7 +22,21 @@ enum record_type {
     RECORD_TOMBSTONE = 9,
     RECORD_PLACED = 10,
     RECORD_VERSION = 11,
-    RECORD_RENEWED_BY = 12,
+    RECORD_RENEWED_BY = 12, /* a granted call is taken by it, and by RECORD_RENEWED */
+    /* In place of what was known of the waiting call. Behind RECORD_GRANTED: how the call has waited. */
+    RECORD_WAITING = 13,
+    RECORD_WAITING_GONE = 14,
+    RECORD_GRANTED = 15,   /* behind the RECORD_CALL of a call that has waited and is not taken yet */
+    RECORD_CONNECTED = 16, /* the call has had an open connection: it resumes */
+};
+
+enum {
+    /* The flags of RECORD_WAITING. */
+    RECORD_IS_RESCUED = 1,
+    RECORD_WAS_RENEWED = 2,
+    RECORD_WAITING_FLAGS = RECORD_IS_RESCUED | RECORD_WAS_RENEWED,
+    /* The labels of a chain, with a space behind each. */
+    WAITING_POOLS_MAX = CHAIN_MAX * (POOL_LABEL_MAX + 1),
 };
 
 struct record {
@@ -68,6 +82,25 @@ struct record {
             const char *call_sid;
             uint64_t at_ms;
         } placed;
+        /* A call that waits. Its holder and the last time that it was heard are not in records. */
+        struct {
+            const char *call_sid; /* the only member that RECORD_WAITING_GONE uses */
+            const char *merchant_id;
+            const char *provider;
+            const char *pools; /* labels, with spaces between them */
+            uint64_t since_ms;
+            uint64_t until_ms;
+            uint64_t priority;
+            uint64_t ahead_ms; /* its place is since_ms less this */
+            uint64_t flags;
+        } waiting;
+        struct {
+            const char *call_sid;
+            uint64_t since_ms; /* it has waited since then */
+        } granted;
+        struct {
+            const char *call_sid;
+        } connected;
         /* A version of a configuration: see core/history.h. */
         struct {
             const char *merchant_id; /* "": of the tiers */

@@ -31,8 +31,9 @@ static int apply_pod(struct core *core, const struct record *record)
 
     if (!name_is_pod(record->pod.name, strlen(record->pod.name)) ||
         !name_is_pool(record->pod.tier, strlen(record->pod.tier)) ||
-        record->pod.source > POD_SOURCE_KUBERNETES || strlen(record->pod.address) > ADDRESS_MAX ||
-        strlen(record->pod.incarnation) > INCARNATION_MAX)
+        record->pod.source > POD_SOURCE_KUBERNETES ||
+        (record->pod.is_surplus && record->pod.draining_until_ms != DRAIN_WITHOUT_END) ||
+        strlen(record->pod.address) > ADDRESS_MAX || strlen(record->pod.incarnation) > INCARNATION_MAX)
         return -EBADMSG;
     err = pool_get(core, record->pod.tier, &pool);
     if (err < 0)
@@ -124,10 +125,21 @@ static int apply_renewed(struct core *core, const struct record *record)
     if (!call || record->renewed.by >= RENEWERS)
         return -EBADMSG;
     call_note_renewed(core, call);
+    call_take(core, call);
     /* Neither is known of RECORD_RENEWED. */
     call->renewed_at_ms = record->renewed.at_ms;
     call->renewed_by = (enum renewer)record->renewed.by;
     heap_set(&core->leases, &call->lease, record->renewed.expires_at_ms);
+    return 0;
+}
+
+static int apply_connected(struct core *core, const struct record *record)
+{
+    struct call *call = call_find(core, record->connected.call_sid);
+
+    if (!call || !call->was_renewed)
+        return -EBADMSG;
+    call->was_connected = true;
     return 0;
 }
 
@@ -141,6 +153,101 @@ static int apply_tombstone(struct core *core, const struct record *record)
         return -EBADMSG;
     return tombstones_add(&core->tombstones, call_sid, (enum finish_reason)record->tombstone.why,
                           record->tombstone.at_ms);
+}
+
+/* Reads the labels of pools. 0; -ENOMEM; -EBADMSG. */
+static int apply_labels(struct core *core, const char *text, struct pool *ret_pools[CHAIN_MAX],
+                        size_t *ret_count)
+{
+    *ret_count = 0;
+    while (*text) {
+        char label[POOL_LABEL_MAX + 1];
+        size_t len = strcspn(text, " ");
+        const char *name;
+        int err;
+
+        if (len > POOL_LABEL_MAX || *ret_count == CHAIN_MAX)
+            return -EBADMSG;
+        memcpy(label, text, len);
+        label[len] = '\0';
+        name = name_of_pool_label(label);
+        if (!name_is_pool(name, strlen(name)))
+            return -EBADMSG;
+        err = pool_get(core, name, &ret_pools[*ret_count]);
+        if (err < 0)
+            return err;
+        for (size_t i = 0; i < *ret_count; i++) {
+            if (ret_pools[i] == ret_pools[*ret_count])
+                return -EBADMSG;
+        }
+        ++*ret_count;
+        text += len + (text[len] == ' ');
+    }
+    return 0;
+}
+
+static int apply_waiting(struct core *core, const struct record *record)
+{
+    const struct joining joining = {
+        .call_sid = record->waiting.call_sid,
+        .merchant_id = record->waiting.merchant_id,
+        .provider = record->waiting.provider,
+        .since_ms = record->waiting.since_ms,
+        .until_ms = record->waiting.until_ms,
+        .is_rescued = record->waiting.flags & RECORD_IS_RESCUED,
+        .was_renewed = record->waiting.flags & RECORD_WAS_RENEWED,
+    };
+    struct waiter *before = waiter_find(core, joining.call_sid);
+    struct call *call = call_find(core, joining.call_sid);
+    struct pool *pools[CHAIN_MAX];
+    struct waiter *waiter;
+    size_t count;
+    int err;
+
+    if (!name_is_call_sid(joining.call_sid, strlen(joining.call_sid)) ||
+        (call && (!call->is_granted || call->waited)) || strlen(joining.merchant_id) > MERCHANT_ID_MAX ||
+        strlen(joining.provider) > PROVIDER_MAX || joining.since_ms > INT64_MAX ||
+        record->waiting.ahead_ms > INT64_MAX || record->waiting.priority > MERCHANT_PRIORITY_MAX ||
+        record->waiting.flags & ~RECORD_WAITING_FLAGS)
+        return -EBADMSG;
+    err = apply_labels(core, record->waiting.pools, pools, &count);
+    if (err < 0)
+        return err;
+    for (size_t i = 0; i < count; i++)
+        pool_ref(pools[i]); /* the one before may have been the last to refer to it */
+    if (before)
+        waiter_free(core, before);
+    err = line_put(core, &joining, (uint32_t)record->waiting.priority,
+                   (int64_t)joining.since_ms - (int64_t)record->waiting.ahead_ms, pools, count, &waiter);
+    for (size_t i = 0; i < count; i++)
+        pool_unref(core, pools[i]);
+    if (err == 0 && call) {
+        waiter_set_aside(core, waiter);
+        call->waited = waiter;
+    }
+    return err;
+}
+
+static int apply_waiting_gone(struct core *core, const struct record *record)
+{
+    struct waiter *waiter = waiter_find(core, record->waiting.call_sid);
+
+    if (!waiter)
+        return -EBADMSG;
+    waiter_free(core, waiter);
+    return 0;
+}
+
+static int apply_granted(struct core *core, const struct record *record)
+{
+    struct call *call = call_find(core, record->granted.call_sid);
+
+    if (!call || call->is_granted)
+        return -EBADMSG;
+    call->is_granted = true;
+    call->waited_since_ms = record->granted.since_ms;
+    granted_add(core, call);
+    return 0;
 }
 
 static int apply_merchant(struct core *core, const struct record *record)
@@ -226,6 +333,18 @@ int core_apply(struct core *core, const struct record *record)
     case RECORD_VERSION:
         err = apply_version(core, record);
         break;
+    case RECORD_WAITING:
+        err = apply_waiting(core, record);
+        break;
+    case RECORD_WAITING_GONE:
+        err = apply_waiting_gone(core, record);
+        break;
+    case RECORD_GRANTED:
+        err = apply_granted(core, record);
+        break;
+    case RECORD_CONNECTED:
+        err = apply_connected(core, record);
+        break;
     }
     assert(!core->on_record);
     core->on_record = on_record;
@@ -241,6 +360,16 @@ void core_loaded(struct core *core, uint64_t now_ms)
         pod_place(core, pod);
     }
     core_after_outage(core, core->now_ms);
+    /*
+     * The process that carried these calls has gone: their streams have RESUME_MS to come back. Without
+     * records, for the same reason.
+     */
+    for (uint32_t i = 0; core->settings.rescues && i < core->slot_count; i++) {
+        struct call *call = core->slots[i];
+
+        if (call && call->renewed_by == RENEWED_BY_GATEWAY && !call->is_granted)
+            heap_set(&core->leases, &call->lease, core->now_ms + RESUME_MS);
+    }
 }
 
 static void dump_history(const struct history *history, record_fn fn, void *arg)
@@ -292,6 +421,8 @@ void core_dump(const struct core *core, record_fn fn, void *arg)
         }
     }
     assert(calls == core->calls.count);
+    for (size_t i = 0; i < core->line.all.count; i++)
+        waiter_report(&reporter, core->line.all.waiters[i]);
     LIST_FOR_EACH (link, &core->tombstones.by_age) {
         const struct tombstone *tombstone = LIST_ENTRY(link, struct tombstone, by_age);
 

@@ -64,7 +64,8 @@ static int renew_one(struct core *core, const struct command *command, size_t at
     assert(call->was_renewed && call->misses == 0);
     if (command->renew.carrier) {
         call->is_carried = true;
-        call->was_connected = true;
+        call_connect(core, call);
+        call_set_can_move(core, call, on_pod && command->renew.can_move && command->renew.can_move[at]);
     }
     return 0;
 }

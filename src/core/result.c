@@ -80,6 +80,19 @@ int ended_array_add(struct ended_array *array, struct arena *arena, const struct
     return 0;
 }
 
+int ended_waits_add(struct ended_wait **waits, size_t *count, struct arena *arena,
+                    const struct ended_wait *wait)
+{
+    void *items = *waits;
+    int err = array_make_room(&items, *count, sizeof(**waits), arena);
+
+    if (err < 0)
+        return err;
+    *waits = items;
+    (*waits)[(*count)++] = *wait;
+    return 0;
+}
+
 int result_change(struct result *result, struct arena *arena, uint64_t present, const char *old_text,
                   const char *new_text)
 {

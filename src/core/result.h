@@ -40,6 +40,10 @@ int result_warn_of_names(struct result *result, struct arena *arena, const struc
                          const struct tier_config *tiers) MUST_CHECK;
 
 /* The array grows; borrows all that the call points to. 0 or -ENOMEM. */
+int ended_waits_add(struct ended_wait **waits, size_t *count, struct arena *arena,
+                    const struct ended_wait *wait) MUST_CHECK;
+
+/* The same. */
 int ended_array_add(struct ended_array *array, struct arena *arena, const struct ended_call *call) MUST_CHECK;
 
 #endif

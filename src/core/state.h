@@ -3,7 +3,7 @@
  *
  * The state of a pod is the list that it is in. It changes only in pod_place(), which also updates
  * the counts of its pool. A call is in the map of calls, in the list of its pod, in the heap of
- * leases and in a numbered slot.
+ * leases and in a numbered slot. A call that waits is none of these: see core/line.h.
  */
 #ifndef CORE_STATE_H
 #define CORE_STATE_H
@@ -13,6 +13,7 @@
 #include "base/map.h"
 #include "core/core.h"
 #include "core/history.h"
+#include "core/line.h"
 #include "core/past_calls.h"
 #include "core/refusals.h"
 #include "core/result.h"
@@ -26,7 +27,7 @@ struct pool {
     struct tier spec;
     bool is_configured;
     size_t tier;   /* index in tiers->tiers, while it is configured */
-    uint32_t refs; /* pods and calls that refer to it */
+    uint32_t refs; /* pods, calls and waiting calls that refer to it */
     uint32_t pod_count;
     uint32_t by_state[POD_STATES];
     uint64_t call_count;    /* on its pods */
@@ -36,14 +37,18 @@ struct pool {
     struct list
         *by_load; /* [spec.max_concurrent]: the available pods that carry that many calls, oldest first */
     uint32_t lowest_load;           /* all lists before this one are empty */
+    struct places line;             /* the calls that wait for it */
+    uint64_t first_count;           /* of these, the ones whose chain begins with it */
+    struct list in_marked;          /* see line_mark */
     char label[POOL_LABEL_MAX + 1]; /* "pool:gold", "merchant:9shines" */
 };
 
 struct pod {
     struct map_node node;
-    struct heap_node due; /* when a sweep must check it; in no heap: never */
-    struct list in_pool;  /* in pool->by_load while it is available */
-    struct list calls;    /* oldest first */
+    struct heap_node due;  /* when a sweep must check it; in no heap: never */
+    struct list in_pool;   /* in pool->by_load while it is available */
+    struct list calls;     /* oldest first */
+    struct list in_closed; /* see pod_close */
     struct pool *pool;
     char *address;
     char *incarnation;
@@ -63,6 +68,7 @@ struct pod {
     bool is_terminating;
     bool is_pinned;
     bool is_surplus; /* its drain is the one of scale.c, and has no end */
+    bool is_closed;
     char name[POD_NAME_MAX + 1];
 };
 
@@ -90,6 +96,16 @@ struct call {
     bool was_renewed;   /* at least once: its end will be recorded */
     bool is_carried;    /* this process has connections of it, open or being opened */
     bool was_connected; /* it had an open one */
+    bool can_move;      /* its carrier connects it to another pod if its own breaks: call_set_can_move */
+    bool is_granted;    /* it has waited, and its holder has not taken the pod yet */
+    bool is_held;       /* is_granted: a process holds it, and is told what happens to it */
+    uint64_t claim;     /* of the newest stream that was held for it; 0: none was. See keep. */
+    struct list in_granted;
+    struct waiter *waited;    /* is_granted: as it stood in line, in case its pod goes; NULL: not known */
+    uint64_t waited_since_ms; /* it has waited: since when */
+    uint64_t unsettled_at_ms; /* when it was moved, cut, resumed, or granted after a rescue; 0: never */
+    uint64_t resumes_from_ms; /* the first of its last resumes, and how many there were since */
+    uint32_t resumes;
     const char *merchant_id;
     char *provider;  /* "": allocated through the API, or not known */
     char call_sid[]; /* followed by merchant_id and provider */
@@ -113,6 +129,10 @@ struct core {
     void *on_ended_arg;
     call_finished_fn on_finished;
     void *on_finished_arg;
+    call_changed_fn on_changed;
+    void *on_changed_arg;
+    core_choice_fn on_choice;
+    void *on_choice_arg;
 
     struct tier_config *tiers;
     struct pool **tier_pools; /* parallel to tiers->tiers */
@@ -123,14 +143,18 @@ struct core {
     size_t pods_room;
     struct heap pods_due;
     uint64_t sync_mark;
+    struct list closed; /* pods: see pod_close */
 
     struct map calls;
     struct heap leases;
-    struct call **slots; /* a page of calls is a range of slots */
+    size_t movable_count; /* calls with can_move */
+    struct call **slots;  /* a page of calls is a range of slots */
     uint32_t *free_slots;
     uint32_t free_slot_count;
     uint32_t slot_count;
     uint32_t slots_room;
+
+    struct line line;
 
     struct map merchants;
     struct histories histories;
@@ -161,8 +185,7 @@ struct pool *pool_find(const struct core *core, const char *name);
 void pool_ref(struct pool *pool);
 void pool_unref(struct core *core, struct pool *pool);
 uint64_t pool_capacity(const struct pool *pool);
-/* The calls that wait, and whose chain begins with this pool. None can wait yet: the one place to count them.
- */
+/* The calls that wait, and whose chain begins with this pool. */
 uint64_t pool_waiting(const struct pool *pool);
 /* The least loaded pod with room, or NULL. */
 struct pod *pool_least_loaded(struct pool *pool);
@@ -189,6 +212,15 @@ void pod_place(struct core *core, struct pod *pod);
 /* Takes the pod out of its pool's list and counts until it is placed again. */
 void pod_unplace(struct pod *pod);
 /*
+ * Until the end of this command the pod gets no call: it is about to leave, or its calls are. So no call
+ * is moved or granted to a pod that leaves in the same step.
+ */
+void pod_close(struct core *core, struct pod *pod);
+/* It may get calls again. */
+void pod_open(struct core *core, struct pod *pod);
+/* The command has ended: all of them may. */
+void pods_open(struct core *core);
+/*
  * Call it after every change of a pod. Places the pod. Moves an idle pod to another pool if its own
  * was removed from the configuration. Removes a pod that is not ready and has no calls. True: the
  * pod was removed.
@@ -214,6 +246,8 @@ struct call *call_find(const struct core *core, const char *call_sid);
  * sign of life or another allocation keeps it alive.
  */
 bool call_is_expired(const struct core *core, const struct call *call);
+/* For the heap of leases: those of one moment by their names, as in Redis. */
+bool call_ends_before(const struct heap_node *a, const struct heap_node *b);
 /* Did the call get its pod before the pod's process started? 0: not known, so it did. */
 bool call_is_older(const struct call *call, uint64_t started_at_ms);
 /* Makes a call on `pod`. Neither reports it nor places the pod. */
@@ -229,12 +263,25 @@ bool call_end(struct core *core, struct call *call);
 bool call_finish(struct core *core, struct call *call, enum past_end how);
 /* The same for a call that nobody released: also calls on_ended. */
 bool call_lose(struct core *core, struct call *call, enum call_end why);
+/* The same for a granted call that nobody took. */
+void call_abandon(struct core *core, struct call *call);
+/* The call leaves its pod for the line. The same otherwise. */
+bool call_leave_pod(struct core *core, struct call *call);
+/* Records the end of a call that is not there any more. */
+void call_record_end(struct core *core, const char *call_sid, enum finish_reason why);
+void call_set_can_move(struct core *core, struct call *call, bool can_move);
 /*
  * The call was renewed. The first renewal removes the recorded end of an earlier call with the same
  * name. Before it, the recorded end is kept: no renewal or heartbeat could restore this call.
  */
 void call_note_renewed(struct core *core, struct call *call);
 void call_renew(struct core *core, struct call *call, enum renewer by);
+/* With rescues: for UNSETTLED_MS a release that names no pod does not end it. */
+void call_unsettle(const struct core *core, struct call *call);
+/* It has, or had, an open connection. */
+void call_connect(struct core *core, struct call *call);
+/* Its carrier cuts its connection: it has RESUME_MS to come back, and no carrier until then. */
+void call_depart(struct core *core, struct call *call);
 /* Its lease has expired, and it is needed again: it gets the lease of a new call. */
 void call_revive(struct core *core, struct call *call);
 /*
@@ -243,14 +290,17 @@ void call_revive(struct core *core, struct call *call);
  */
 int call_adopt(struct core *core, const char *call_sid, const char *provider, struct pod *pod,
                enum renewer by, struct call **ret_call) MUST_CHECK;
-/* Does the call belong to another provider than the one whose webhook this is? See result_forbid. */
-bool call_is_of_others(const struct call *call, const char *provider);
+/* Is `owner`, the provider of the call, another one than that whose webhook this is? See result_forbid. */
+bool call_is_of_others(const char *owner, const char *provider);
 /* Sets the provider of an adopted call, which had none. */
 void call_learn_provider(struct core *core, struct call *call, const char *provider);
 int call_info(const struct call *call, struct arena *arena, struct call_info *ret_info) MUST_CHECK;
 
-/* Puts the call on `to`, with the lease of a new call. Reports it, and settles the old pod. */
-void call_move(struct core *core, struct call *call, struct pod *to);
+/*
+ * Puts the call on `to`, with the lease of a new call. Reports it, and settles the old pod. True: the old
+ * pod was removed.
+ */
+bool call_move(struct core *core, struct call *call, struct pod *to);
 
 /* carrier.c: the process `carrier` is alive, and carries calls. NULL: no process says so. */
 void carrier_note(struct core *core, const char *carrier);
@@ -269,6 +319,8 @@ uint64_t first_lease_ms(const struct core *core);
 /* The pod that a call of this merchant ("": none) gets now, or NULL; `prefer` as in the command. */
 struct pod *pod_for_call(const struct core *core, const char *merchant_id, const char *prefer,
                          struct chain *ret_chain, bool *ret_unreadable);
+/* For replays: the pod that core_on_choice names for the call if it is as good as `pod`; else `pod`. */
+struct pod *pod_chosen(const struct core *core, struct pod *pod, const char *call_sid);
 /* Makes the reasons why the call gets no pod, and keeps a copy for later queries. */
 int call_refuse(struct core *core, const char *call_sid, const char *merchant_id, const char *provider,
                 const struct chain *chain, struct arena *arena,

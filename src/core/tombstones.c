@@ -70,6 +70,18 @@ int tombstones_add(struct tombstones *tombstones, const char *call_sid, enum fin
     return 0;
 }
 
+bool tombstones_find(struct tombstones *tombstones, const char *call_sid, uint64_t now_ms,
+                     enum finish_reason *ret_why)
+{
+    const struct tombstone *tombstone;
+
+    tombstones_forget_old(tombstones, now_ms);
+    tombstone = tombstone_find(tombstones, call_sid);
+    if (tombstone)
+        *ret_why = tombstone->why;
+    return tombstone != NULL;
+}
+
 bool tombstones_has(struct tombstones *tombstones, const char *call_sid, uint64_t now_ms)
 {
     tombstones_forget_old(tombstones, now_ms);

@@ -39,6 +39,10 @@ int tombstones_add(struct tombstones *tombstones, const char *call_sid, enum fin
 /* Is the call known to be over? */
 bool tombstones_has(struct tombstones *tombstones, const char *call_sid, uint64_t now_ms);
 
+/* The same, and how it ended. */
+bool tombstones_find(struct tombstones *tombstones, const char *call_sid, uint64_t now_ms,
+                     enum finish_reason *ret_why) MUST_CHECK;
+
 /* The call has begun anew. Does nothing if no end of it is known. */
 void tombstones_remove(struct tombstones *tombstones, const char *call_sid);
 

@@ -3,6 +3,9 @@
  */
 #include "core/state.h"
 
+/* Redis keeps the places in line as doubles: larger ones would not be exact. */
+#define KEEP_TIME_MAX (UINT64_C(1) << 52)
+
 const char *validate_nothing(const struct command *command UNUSED, const struct tier_config *tiers UNUSED)
 {
     return NULL;
@@ -27,6 +30,15 @@ static const char *validate_provider(const char *provider)
     return provider[0] && !name_is_provider(provider, strlen(provider)) ? "provider is not valid" : NULL;
 }
 
+/* The name of a carrier is part of keys, and stands between commas in the data of a call. */
+static bool is_carrier(const char *name)
+{
+    static const char allowed[] = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789._-";
+    size_t len = strlen(name);
+
+    return len > 0 && len <= CARRIER_MAX && strspn(name, allowed) == len;
+}
+
 const char *validate_allocate(const struct command *command, const struct tier_config *tiers UNUSED)
 {
     const char *call_sid = command->allocate.call_sid;
@@ -36,6 +48,8 @@ const char *validate_allocate(const struct command *command, const struct tier_c
         return "call_sid is not valid";
     if (merchant_id[0] && !name_is_merchant_id(merchant_id, strlen(merchant_id)))
         return "merchant_id is not valid";
+    if (command->allocate.holder && !is_carrier(command->allocate.holder))
+        return "holder is not valid";
     return validate_provider(command->allocate.provider);
 }
 
@@ -48,14 +62,37 @@ const char *validate_renew(const struct command *command, const struct tier_conf
     return fault;
 }
 
-/* The name of a carrier is part of keys, and stands between commas in the data of a call. */
 const char *validate_present(const struct command *command, const struct tier_config *tiers UNUSED)
 {
-    static const char allowed[] = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789._-";
-    const char *carrier = command->present.carrier;
-    size_t len = strlen(carrier);
+    return is_carrier(command->present.carrier) ? NULL : "carrier is not valid";
+}
 
-    return len > 0 && len <= CARRIER_MAX && strspn(carrier, allowed) == len ? NULL : "carrier is not valid";
+const char *validate_keep(const struct command *command, const struct tier_config *tiers UNUSED)
+{
+    const char *fault = command->keep.count > SIDS_MAX ? "too many call_sids" : NULL;
+
+    if (!fault && !is_carrier(command->keep.holder))
+        fault = "holder is not valid";
+
+    for (size_t i = 0; !fault && i < command->keep.count; i++) {
+        const struct waiting_call *call = &command->keep.calls[i].call;
+
+        if (!name_is_call_sid(call->call_sid, strlen(call->call_sid)))
+            fault = "call_sid is not valid";
+        else if (call->merchant_id[0] && !name_is_merchant_id(call->merchant_id, strlen(call->merchant_id)))
+            fault = "merchant_id is not valid";
+        else if (call->since_ms > KEEP_TIME_MAX || call->until_ms > KEEP_TIME_MAX ||
+                 call->claim > KEEP_TIME_MAX)
+            fault = "the time of a waiting call is not valid";
+        else
+            fault = validate_provider(call->provider);
+    }
+    return fault;
+}
+
+const char *validate_depart(const struct command *command, const struct tier_config *tiers UNUSED)
+{
+    return validate_sids(command->depart.call_sids, command->depart.count);
 }
 
 const char *validate_heartbeat(const struct command *command, const struct tier_config *tiers UNUSED)

@@ -11,7 +11,9 @@
  *
  * A call that the store has lost is adopted again by the next renewal, which names its pod. A call
  * that was ended on purpose, or whose slot another call has by now, is over: its connections are to
- * be closed. Inside the module only.
+ * be closed. If the call can move, the store is asked where it is first: it may have another pod, or
+ * wait for one. A call whose end this router sees is ended at once (calls_finish). Inside the module
+ * only.
  */
 #ifndef GATEWAY_CALLS_H
 #define GATEWAY_CALLS_H
@@ -30,7 +32,9 @@ struct calls_settings {
     void (*on_finished)(void *arg, struct held_call *call);
     /* It is on this pod now: its connections to others stand for nothing any more. */
     void (*on_moved)(void *arg, struct held_call *call, const char *pod);
-    void *on_finished_arg; /* of both */
+    /* It has no pod any more, and waits for one. */
+    void (*on_waiting)(void *arg, struct held_call *call, const struct waiting_call *waiting);
+    void *arg; /* of all of them */
 };
 
 int calls_new(uv_loop_t *loop, const struct calls_settings *settings, const struct asker *asker,
@@ -66,14 +70,55 @@ void calls_moved(struct held_call *call, const char *pod);
 /* Its connections, open, being opened or being closed. */
 size_t calls_connections(const struct held_call *call);
 
+/* Is it on this pod, as far as this router knows? */
+bool calls_is_on(const struct held_call *call, const char *pod);
+
 /* Must its connections be closed, and none be opened? */
 bool calls_is_finished(const struct held_call *call);
+/* Because another call has the slot that it had, and nobody has ended it? */
+bool calls_is_displaced(const struct held_call *call);
 
-/* The connection is open: renews the lease, now and from now on. At most once for each hold. */
-void calls_opened(struct held_call *call);
+/*
+ * The connection is open: renews the lease, now and from now on. At most once for each hold. `can_move`: it
+ * can go on with another pod, as long as it is the call's only one.
+ */
+void calls_opened(struct held_call *call, bool can_move);
 
-/* The connection has closed, or was never opened. A call that never had an open one is not released. */
-void calls_drop(struct held_call *call, bool was_open);
+/* Its open connection has another pod. */
+void calls_reopened(struct held_call *call);
+
+/* Open connections of the call, here. */
+unsigned calls_open(const struct held_call *call);
+
+/*
+ * For the header of the next handshake with a pod: how often the call has come back to a pod, with this time,
+ * as far as this router knows; 0: it has never been connected. Counts after calls_found.
+ */
+unsigned calls_resumed(const struct held_call *call);
+
+/* The connection that is about to be opened had a pod before, when calls_resumed was `resumed` afterwards. */
+void calls_recall(struct held_call *call, unsigned resumed);
+
+/* It came out of the line for this connection: if that is never opened, it is released all the same. */
+void calls_own(struct held_call *call);
+
+/* A connection that has closed, or was never opened. A call that never had an open one is not released. */
+struct call_drop {
+    bool was_open;   /* calls_opened has run, */
+    bool could_move; /* with this */
+    bool waits;      /* the call has no pod any more: it waits for one, and is not released */
+    bool comes_back; /* it has departed, and is not released */
+};
+void calls_drop(struct held_call *call, struct call_drop how);
+
+/*
+ * Its end was seen on its connection: releases it at once, and again until the store has answered. The
+ * connection may stay for a moment; on_finished does not run.
+ */
+void calls_finish(struct held_call *call, const char *reason);
+
+/* Something happened to the call: the store is asked, later. */
+void calls_changed(struct calls *calls, const char *call_sid);
 
 /* The store says that the call was ended on purpose, just now. */
 void calls_ended(struct calls *calls, const char *call_sid);

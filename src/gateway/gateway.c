@@ -10,6 +10,8 @@
 #include "gateway/gateway_internal.h"
 #include "gateway/ticket.h"
 
+enum { GATEWAY_WORDS_MAX = 64 * 1024 };
+
 _Static_assert((int)GATEWAY_TICKET_SIZE > (int)TICKET_MAX, "a ticket must fit");
 
 /* Splits it at commas. The number of secrets, or -EINVAL: too many, or an empty one. */
@@ -67,12 +69,17 @@ int gateway_set_secret(struct gateway *gateway, const char *secret)
 
 static void gateway_call_finished(void *arg, struct held_call *call)
 {
-    call_connection_cut_call(arg, call, NULL);
+    stream_cut_call(arg, call);
 }
 
 static void gateway_call_has_moved(void *arg, struct held_call *call, const char *pod)
 {
-    call_connection_cut_call(arg, call, pod);
+    stream_move_call(arg, call, pod);
+}
+
+static void gateway_call_waits(void *arg, struct held_call *call, const struct waiting_call *waiting)
+{
+    stream_hold_call(arg, call, waiting);
 }
 
 static void gateway_call_ended(void *arg, const char *call_sid)
@@ -96,12 +103,23 @@ void gateway_call_lost(void *arg, const char *call_sid)
         calls_lost(gateway->calls, call_sid);
 }
 
+void gateway_call_changed(struct gateway *gateway, const char *call_sid)
+{
+    if (gateway->calls)
+        calls_changed(gateway->calls, call_sid);
+    if (gateway->waits)
+        waits_changed(gateway->waits, call_sid);
+}
+
 static void gateway_store_is_back(void *arg)
 {
     struct gateway *gateway = arg;
 
-    if (gateway->calls && !gateway->is_stopping_calls)
-        calls_renew_now(gateway->calls);
+    if (!gateway->calls || gateway->is_stopping_calls)
+        return;
+    calls_renew_now(gateway->calls);
+    waits_keep_now(gateway->waits);
+    stream_retry_all(gateway);
 }
 
 int gateway_new(uv_loop_t *loop, const struct gateway_settings *settings, struct store *store,
@@ -113,7 +131,11 @@ int gateway_new(uv_loop_t *loop, const struct gateway_settings *settings, struct
                                          .carrier = settings->identity,
                                          .on_finished = gateway_call_finished,
                                          .on_moved = gateway_call_has_moved,
-                                         .on_finished_arg = gateway};
+                                         .on_waiting = gateway_call_waits,
+                                         .arg = gateway};
+    const struct waits_settings waits = {.carrier = settings->identity,
+                                         .release_grace_ms = settings->release_grace_ms,
+                                         .on_news = stream_told_of_wait};
     int err;
 
     assert(settings->connect_timeout_ms > 0 && settings->idle_timeout_ms > 0 &&
@@ -123,8 +145,10 @@ int gateway_new(uv_loop_t *loop, const struct gateway_settings *settings, struct
     gateway->loop = loop;
     gateway->settings = *settings;
     list_init(&gateway->openings);
-    list_init(&gateway->connections);
+    list_init(&gateway->streams);
     list_init(&gateway->probes);
+    list_init(&gateway->resting);
+    arena_init(&gateway->words, GATEWAY_WORDS_MAX);
     err = gateway_take_secret(gateway, settings->secret);
     if (err == 0)
         err = asker_init(&gateway->asker, store, metrics);
@@ -132,10 +156,15 @@ int gateway_new(uv_loop_t *loop, const struct gateway_settings *settings, struct
         err = gateway_count_in(&gateway->metrics, metrics);
     if (err == 0)
         err = calls_new(loop, &calls, &gateway->asker, metrics, &gateway->calls);
+    if (err == 0)
+        err = waits_new(loop, &waits, &gateway->asker, metrics, &gateway->waits);
     if (err < 0) {
         free(gateway);
         return err;
     }
+    (void)uv_timer_init(loop, &gateway->rest_timer);
+    gateway->rest_timer.data = gateway;
+    depart_init(gateway);
     store_on_finished(store, gateway_call_ended, gateway);
     store_on_back(store, gateway_store_is_back, gateway);
     if (settings->shares_store)
@@ -148,16 +177,23 @@ struct gateway *gateway_free(struct gateway *gateway)
 {
     if (!gateway)
         return NULL;
-    assert(!gateway->calls && gateway->opening_count == 0 && gateway->connection_count == 0 &&
+    assert(!gateway->calls && gateway->opening_count == 0 && gateway->stream_count == 0 &&
            gateway->probe_count == 0);
     explicit_bzero(gateway->secret_text, sizeof(gateway->secret_text));
+    arena_release(&gateway->words);
+    arena_release(&gateway->departure.arena);
     free(gateway);
     return NULL;
 }
 
 static void gateway_asked(struct http_request *request, void *arg)
 {
-    opening_start(arg, request);
+    opening_start(arg, request, false);
+}
+
+static void gateway_asked_to_hold(struct http_request *request, void *arg)
+{
+    opening_start(arg, request, true);
 }
 
 #define POD_IN_PATH                                                                                          \
@@ -170,11 +206,20 @@ static const struct route_param pod_params[] = {POD_IN_PATH, {.name = NULL}};
 static const struct route_param path_params[] = {
     POD_IN_PATH, {"rest", ROUTE_IN_PATH, ROUTE_TEXT, true}, {.name = NULL}};
 
+static const struct route_param ticket_params[] = {{"ticket", ROUTE_IN_PATH, ROUTE_TEXT, true},
+                                                   {.name = NULL}};
+static const struct route_param ticket_path_params[] = {
+    {"ticket", ROUTE_IN_PATH, ROUTE_TEXT, true}, {"rest", ROUTE_IN_PATH, ROUTE_TEXT, true}, {.name = NULL}};
+
 static const struct http_route gateway_routes[] = {
     {"GET", "/ws/pod/{pod}", gateway_asked, ROUTE_BY_TICKET, .log = ROUTE_LOG_BY_MODULE,
      .summary = "Opens a WebSocket of a call to its pod", .params = pod_params},
     {"GET", "/ws/pod/{pod}/{rest...}", gateway_asked, ROUTE_BY_TICKET, .log = ROUTE_LOG_BY_MODULE,
      .summary = "Opens a WebSocket of a call to its pod", .params = path_params},
+    {"GET", "/ws/hold/{ticket}", gateway_asked_to_hold, ROUTE_BY_TICKET, .log = ROUTE_LOG_BY_MODULE,
+     .summary = "Opens a WebSocket of a call that waits for a pod", .params = ticket_params},
+    {"GET", "/ws/hold/{ticket}/{rest...}", gateway_asked_to_hold, ROUTE_BY_TICKET, .log = ROUTE_LOG_BY_MODULE,
+     .summary = "Opens a WebSocket of a call that waits for a pod", .params = ticket_path_params},
 };
 
 int gateway_serve(struct gateway *gateway, struct http_server *server)
@@ -191,7 +236,7 @@ void gateway_make_ticket(void *arg, const char *call_sid, const char *pod, struc
 {
     const struct gateway *gateway = arg;
     uint64_t expiry_ms = clock_wall_ms() + gateway->settings.ticket_ttl_ms;
-    const struct ticket_use use = {.purpose = TICKET_STREAM, .pod = pod, .path = path};
+    const struct ticket_use use = {.purpose = pod[0] ? TICKET_STREAM : TICKET_HOLD, .pod = pod, .path = path};
 
     /* Without memory, or with a path that nobody can ask for, there is no ticket; the gateway refuses it. */
     if (gateway->secret_count == 0 ||
@@ -213,10 +258,10 @@ struct connect_target gateway_target(const struct gateway *gateway, const char *
 
 size_t gateway_connections(const struct gateway *gateway)
 {
-    return gateway->connection_count;
+    return gateway->stream_count;
 }
 
-static bool gateway_shares_store(const struct gateway *gateway)
+bool gateway_shares_store(const struct gateway *gateway)
 {
     return gateway->settings.shares_store;
 }
@@ -247,11 +292,12 @@ void gateway_drain(struct gateway *gateway)
     gateway->is_draining = true;
 }
 
-static void gateway_calls_stopped(void *arg)
+static void gateway_timer_closed(uv_handle_t *handle)
 {
-    struct gateway *gateway = arg;
+    struct gateway *gateway = handle->data;
 
-    gateway->calls = NULL;
+    if (--gateway->timers > 0)
+        return;
     /* The last word: what is not open here any more may be released by others. */
     if (gateway_shares_store(gateway))
         presence_stop(&gateway->presence, gateway->stopped, gateway->stopped_arg);
@@ -259,10 +305,28 @@ static void gateway_calls_stopped(void *arg)
         gateway->stopped(gateway->stopped_arg);
 }
 
+static void gateway_waits_stopped(void *arg)
+{
+    struct gateway *gateway = arg;
+
+    gateway->waits = NULL;
+    gateway->timers = 2;
+    uv_close((uv_handle_t *)&gateway->rest_timer, gateway_timer_closed);
+    uv_close((uv_handle_t *)&gateway->departure.timer, gateway_timer_closed);
+}
+
+static void gateway_calls_stopped(void *arg)
+{
+    struct gateway *gateway = arg;
+
+    gateway->calls = NULL;
+    waits_stop(gateway->waits, gateway_waits_stopped, gateway);
+}
+
 void gateway_lost_one(struct gateway *gateway)
 {
     if (!gateway->is_stopping || gateway->is_stopping_calls || gateway->opening_count > 0 ||
-        gateway->connection_count > 0 || gateway->probe_count > 0)
+        gateway->stream_count > 0 || gateway->probe_count > 0 || gateway->departure.is_asking)
         return;
     gateway->is_stopping_calls = true;
     calls_stop(gateway->calls, gateway_calls_stopped, gateway);
@@ -278,7 +342,7 @@ void gateway_stop(struct gateway *gateway, void (*stopped)(void *arg), void *arg
     LIST_FOR_EACH (link, &gateway->openings) {
         opening_abort(opening_of(link));
     }
-    call_connection_cut_all(gateway);
+    stream_cut_all(gateway);
     probe_cancel_all(gateway);
     gateway_lost_one(gateway);
 }

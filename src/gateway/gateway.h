@@ -27,7 +27,8 @@
 #include "metrics/metrics.h"
 #include "store/store.h"
 
-struct gateway; /* opaque: see gateway_internal.h */
+struct gateway;    /* opaque: see gateway_internal.h */
+struct hold_audio; /* see media/hold_audio.h */
 
 enum {
     GATEWAY_SECRETS_MAX = 2,
@@ -48,9 +49,11 @@ struct gateway_settings {
     size_t streams_per_call;     /* of them, at this router */
     const char *identity;        /* a carrier, see core/command.h */
     bool shares_store;           /* with other routers */
+    bool rescues;                /* streams with a ticket survive their pods, and callers can be held */
     const struct trusted *trusted; /* whose X-Forwarded headers pods get to see; NULL: nobody's */
     const struct trusted
-        *pod_allow; /* where pods that registered themselves may be, see http/address_rule.h */
+        *pod_allow;                /* where pods that registered themselves may be, see http/address_rule.h */
+    struct hold_audio *hold_audio; /* what held callers hear, see media/hold_audio.h; makes clips as needed */
 };
 
 /* Is GATEWAY_SECRET one that can be used? False, with a sentence in `error`. "" is fine: no tickets. */
@@ -74,7 +77,7 @@ int gateway_serve(struct gateway *gateway, struct http_server *server) MUST_CHEC
 
 /*
  * A ticket for the call on the pod, for the path that stands behind it in the URL, good from now on; "" if
- * there are no secrets. `arg` is the gateway.
+ * there are no secrets. The pod is "": for a held stream of a call that waits. `arg` is the gateway.
  */
 void gateway_make_ticket(void *arg, const char *call_sid, const char *pod, struct slice path,
                          char ticket[GATEWAY_TICKET_SIZE]);
@@ -85,8 +88,14 @@ void gateway_make_ticket(void *arg, const char *call_sid, const char *pod, struc
  */
 void gateway_call_lost(void *arg, const char *call_sid);
 
-/* Connections that are open now. */
+/* Something has happened to a call that this router holds or carries: see store_on_changed. */
+void gateway_call_changed(struct gateway *gateway, const char *call_sid);
+
+/* Connections that are open now, with and without a pod. */
 size_t gateway_connections(const struct gateway *gateway);
+
+/* Are there others on the same store, or may there be? */
+bool gateway_shares_store(const struct gateway *gateway);
 
 /*
  * Calls that are open, being opened or being released, or that closed a moment ago and may come back to
@@ -104,6 +113,14 @@ bool gateway_is_looking_for_others(const struct gateway *gateway);
 
 /* From now on nothing is opened any more. What is open stays. */
 void gateway_drain(struct gateway *gateway);
+
+/*
+ * The router goes, and calls come back elsewhere or later: the store hears which ones, and then their streams
+ * are closed with 1012 at both ends, also those that are opened from now on. `comes_back`: for the calls of
+ * which providers; NULL: for all. May be called again for more of them. And whether the store is being told.
+ */
+void gateway_depart(struct gateway *gateway, bool (*comes_back)(const char *provider));
+bool gateway_is_departing(const struct gateway *gateway);
 
 /*
  * Refuses what is being opened, cuts what is open, and releases the calls that closed a moment ago; then

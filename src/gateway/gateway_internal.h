@@ -10,8 +10,11 @@
 #include "gateway/connect.h"
 #include "gateway/gateway.h"
 #include "gateway/presence.h"
-#include "gateway/tunnel.h"
+#include "gateway/side.h"
+#include "gateway/stream.h"
+#include "gateway/waits.h"
 #include "http/traceparent.h"
+#include "media/hold_audio.h"
 
 /* Why a connection was refused; a label of the metrics. */
 enum stream_refusal {
@@ -38,7 +41,8 @@ enum stream_refusal {
 };
 
 enum {
-    GATEWAY_ASIDE_MS = 60 * 1000, /* how long a pod that cannot be reached gets no new call */
+    GATEWAY_BREAK_ASIDE_MS = 5 * 1000, /* the same for one that broke a stream, until it was tried */
+    GATEWAY_ASIDE_MS = 60 * 1000,      /* how long a pod that cannot be reached gets no new call */
     /* Providers send audio many times a second: one that is silent for so long is taken for gone, if it must.
      */
     GATEWAY_SILENCE_MS = 5 * 1000,
@@ -52,16 +56,64 @@ enum connect_failure {
     CONNECT_FAILURES,
 };
 
+/* How a rescue ended. */
+enum rescue_result {
+    RESCUE_MOVED,   /* the stream goes on with another pod */
+    RESCUE_WAITED,  /* the same, after its call has waited */
+    RESCUE_NO_PODS, /* no pod was free, and calls do not wait */
+    RESCUE_ENDED,   /* the call ended meanwhile */
+    RESCUE_FAILED,
+    RESCUE_RESULTS,
+};
+
+/* Close codes, as they are counted. */
+enum close_code_kind {
+    CLOSE_CODE_1000,
+    CLOSE_CODE_1001,
+    CLOSE_CODE_1002,
+    CLOSE_CODE_1003,
+    CLOSE_CODE_1005, /* a close frame without a code */
+    CLOSE_CODE_1006, /* no close frame */
+    CLOSE_CODE_1007,
+    CLOSE_CODE_1008,
+    CLOSE_CODE_1009,
+    CLOSE_CODE_1011,
+    CLOSE_CODE_1012,
+    CLOSE_CODE_1013,
+    CLOSE_CODE_3000, /* 3000 to 3999 */
+    CLOSE_CODE_4000, /* 4000 to 4999 */
+    CLOSE_CODE_OTHER,
+    CLOSE_CODE_KINDS,
+};
+enum close_code_kind close_code_kind(int code);
+
 struct gateway_metrics {
     struct metrics_series *connections;
+    struct metrics_series *held;
     struct metrics_series *opened;
     struct metrics_series *to_pod;
     struct metrics_series *to_client;
     struct metrics_series *refusals[REFUSED_REASONS];
     struct metrics_series *failures[CONNECT_FAILURES];
     struct metrics_series *moves[2]; /* moved; no pod was free */
-    struct metrics_series *ends[TUNNEL_ENDS];
+    struct metrics_series *ends[STREAM_ENDS];
     struct metrics_series *durations;
+    struct metrics_series *hold_seconds;
+    struct metrics_series *rescues[RESCUE_RESULTS];
+    struct metrics_series *rescue_seconds;
+    struct metrics_series *close_codes[2][CLOSE_CODE_KINDS]; /* of clients, of pods */
+    struct metrics_series *granted;                          /* waits that ended with a pod */
+};
+
+/* The router goes, and its calls stay: depart.c. */
+struct departure {
+    bool has_begun;
+    bool is_for_all;
+    bool (*comes_back)(const char *provider);
+    bool is_asking;
+    struct ask ask;
+    struct arena arena;
+    uv_timer_t timer;
 };
 
 struct gateway {
@@ -73,19 +125,26 @@ struct gateway {
     struct asker asker;
     struct gateway_metrics metrics;
     struct calls *calls;
+    struct waits *waits;
     struct presence presence; /* only if somebody shares the store */
     struct list openings;     /* handshakes under way */
     size_t opening_count;
-    struct list connections; /* connections that are open */
-    size_t connection_count;
+    struct list streams; /* that are open */
+    size_t stream_count;
+    size_t held_count;   /* of them, without a pod */
+    struct list resting; /* of them, whose clients are not read for a moment */
+    uv_timer_t rest_timer;
+    struct arena words; /* for short texts that are sent at once */
     struct list probes; /* of pods that broke a connection */
     size_t probe_count;
+    struct departure departure;
     bool is_draining;
     bool is_stopping;
     bool is_stopping_calls;
+    unsigned timers; /* that must close before it has stopped */
     void (*stopped)(void *arg);
     void *stopped_arg;
-    char scratch[TUNNEL_BUFFER];
+    char scratch[SIDE_BUFFER];
 };
 
 /* instruments.c. 0 or -ENOMEM. */
@@ -93,37 +152,10 @@ int gateway_count_in(struct gateway_metrics *count, struct metrics *metrics) MUS
 const char *stream_refusal_name(enum stream_refusal reason);
 
 /* opening.c: one handshake, from the client's request to the connection that is carried. */
-void opening_start(struct gateway *gateway, struct http_request *request);
+void opening_start(struct gateway *gateway, struct http_request *request, bool is_held);
 struct opening *opening_of(struct list *link);
 /* Answers it with 503 as soon as what is under way has come back. */
 void opening_abort(struct opening *opening);
-
-/* call_connection.c: one open connection. Takes both sockets and the hold of the call; on -ENOMEM it has not.
- */
-struct call_connection_names {
-    const char *call_sid;
-    const char *pod;
-    const char *request_id;
-    const char *traceparent; /* NULL: none */
-};
-int call_connection_start(struct gateway *gateway, const struct call_connection_names *names,
-                          struct held_call *call, uv_tcp_t *client, uv_tcp_t *pod, struct slice to_client,
-                          struct slice to_pod) MUST_CHECK;
-void call_connection_cut_all(struct gateway *gateway);
-/* Those of one call, which is over, or is on the pod `but_on_pod` now; NULL: all. */
-void call_connection_cut_call(struct gateway *gateway, const struct held_call *call, const char *but_on_pod);
-/*
- * May the call have its open connections and `openings` more? Those whose clients have gone do not count.
- * Where tickets show that who comes is the provider, those whose clients have been silent for long enough do
- * not count either: a provider that comes back has left them. Without tickets anybody could push a caller
- * out.
- */
-bool call_connection_has_room(const struct gateway *gateway, const struct held_call *call, size_t openings);
-/* Closes those that call_connection_has_room did not count, the longest silent first, as far as it is
- * necessary. */
-void call_connection_make_room(struct gateway *gateway, const struct held_call *call, size_t openings);
-/* Does the call have an open connection whose client is still there? */
-bool call_connection_has_client(const struct gateway *gateway, const struct held_call *call);
 
 /*
  * probe.c: looks whether a pod that broke a connection is still there, and puts it aside if it is not: its
@@ -131,6 +163,11 @@ bool call_connection_has_client(const struct gateway *gateway, const struct held
  */
 void probe_start(struct gateway *gateway, const char *pod);
 void probe_cancel_all(struct gateway *gateway);
+
+/* depart.c: a stream has begun, which may have to depart, too. */
+void depart_init(struct gateway *gateway);
+void depart_soon(struct gateway *gateway);
+void depart_run(struct gateway *gateway);
 
 /* Where a pod is, and whether it said so itself: then it may not be everywhere. Borrows `address`. */
 struct connect_target gateway_target(const struct gateway *gateway, const char *address,

@@ -103,17 +103,45 @@ static struct slice find_traceparent(const struct http_request *request)
     return is_named_in_connection(request, SLICE("traceparent")) ? (struct slice){NULL, 0} : found;
 }
 
-/* A store that other programs write to may hold names that are none of ours: they are no headers. */
-static void append_call(const struct head_call *call, struct strbuf *buf)
+/* What two pods may agree to differently: a stream that is followed may have several, one after the other. */
+static bool is_agreed(struct slice name)
 {
+    return slice_is_word(name, "sec-websocket-extensions") || slice_is_word(name, "sec-websocket-protocol");
+}
+
+/* A store that other programs write to may hold names that are none of ours: they are no headers. */
+void head_end_request(const struct head_call *call, struct strbuf *buf)
+{
+    if (call->subprotocols.len > 0)
+        append_header(buf, "Sec-WebSocket-Protocol", call->subprotocols);
     if (name_is_call_sid(call->call_sid, strlen(call->call_sid)))
         append_header(buf, "X-Call-Sid", slice_of(call->call_sid));
     if (name_is_merchant_id(call->merchant_id, strlen(call->merchant_id)))
         append_header(buf, "X-Merchant-Id", slice_of(call->merchant_id));
+    if (call->resumed > 0)
+        strbuf_printf(buf, "X-Call-Resumed: %u\r\n", call->resumed);
+    strbuf_append(buf, "\r\n", 2);
+}
+
+void head_write_subprotocols(const struct http_request *request, struct strbuf *buf)
+{
+    size_t begin = buf->len;
+
+    for (size_t i = 0; i < http_request_header_count(request); i++) {
+        struct slice name, value;
+
+        http_request_header_at(request, i, &name, &value);
+        if (!slice_is_word(name, "sec-websocket-protocol") || value.len == 0 ||
+            is_named_in_connection(request, name))
+            continue;
+        if (buf->len > begin)
+            strbuf_append(buf, ", ", 2);
+        strbuf_append(buf, value.data, value.len);
+    }
 }
 
 void head_write_request(const struct trusted *trusted, struct http_request *request, struct slice path,
-                        const struct head_call *call, struct strbuf *buf)
+                        bool is_followed, struct strbuf *buf)
 {
     struct slice query = http_request_query(request);
     struct slice host = http_request_header(request, "host");
@@ -134,7 +162,8 @@ void head_write_request(const struct trusted *trusted, struct http_request *requ
 
         http_request_header_at(request, i, &name, &value);
         if (is_for_one_hop(name) || is_replaced(name) || is_claim(name, forwarded.is_by_proxy) ||
-            is_named_in_connection(request, name) || (!traceparent.data && slice_is_word(name, "tracestate")))
+            is_named_in_connection(request, name) || (is_followed && is_agreed(name)) ||
+            (!traceparent.data && slice_is_word(name, "tracestate")))
             continue;
         strbuf_append(buf, name.data, name.len);
         strbuf_append(buf, ": ", 2);
@@ -149,8 +178,6 @@ void head_write_request(const struct trusted *trusted, struct http_request *requ
     append_header(buf, "X-Request-Id", slice_of(http_request_id(request)));
     if (traceparent.data)
         append_header(buf, "traceparent", traceparent);
-    append_call(call, buf);
-    strbuf_append(buf, "\r\n", 2);
 }
 
 static bool is_token(struct slice text)
@@ -213,4 +240,22 @@ int head_read_answer(struct slice data, struct head_answer *ret_answer)
     answer.said = (struct slice){data.data + 9, (size_t)(end - data.data - 9)};
     *ret_answer = answer;
     return 1;
+}
+
+struct slice head_find(struct slice head, const char *name)
+{
+    size_t name_len = strlen(name);
+    const char *line = memmem(head.data, head.len, "\r\n", 2);
+    const char *last = head.data + head.len - 2;
+
+    assert(line);
+    for (line += 2; line < last;) {
+        const char *end = memmem(line, (size_t)(last + 2 - line), "\r\n", 2);
+
+        if ((size_t)(end - line) > name_len && line[name_len] == ':' &&
+            slice_is_word((struct slice){line, name_len}, name))
+            return slice_trim((struct slice){line + name_len + 1, (size_t)(end - line) - name_len - 1});
+        line = end + 2;
+    }
+    return (struct slice){NULL, 0};
 }

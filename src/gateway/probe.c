@@ -3,11 +3,12 @@
  *
  * A process that was killed leaves connections that fail; one that is alive closes them in order, or accepts
  * the next one. So a connection that failed is followed by one attempt to connect. If that fails as well the
- * pod is put aside, unless it is draining already.
+ * pod is put aside, unless somebody drains it already.
  */
 #include <stdio.h>
 #include <stdlib.h>
 
+#include "base/clock.h"
 #include "base/log.h"
 #include "gateway/connect.h"
 #include "gateway/gateway_internal.h"
@@ -16,6 +17,7 @@ enum {
     PROBE_MAGIC = 0x70726f62,
     PROBES_MAX = 512, /* at once; beyond them the pod's next call finds out */
     PROBE_ARENA_MAX = 1024 * 1024,
+    CLOCKS_DIFFER_MS = 2000, /* at most, the store's and ours, in this */
 };
 
 struct probe {
@@ -89,6 +91,16 @@ static void probe_connected(void *arg, int err, uv_tcp_t *tcp)
     probe_ask(probe, &command, probe_put_aside);
 }
 
+/*
+ * A pod that broke a stream is put aside for a moment by the move of its call. Every other drain is
+ * somebody's who knows better, and is not touched.
+ */
+static bool probe_is_drained_by_others(const struct pod_info *pod)
+{
+    return pod->is_draining &&
+           pod->draining_until_ms > clock_wall_ms() + GATEWAY_BREAK_ASIDE_MS + CLOCKS_DIFFER_MS;
+}
+
 static void probe_looked(void *arg, int err, const struct result *result)
 {
     struct probe *probe = arg;
@@ -96,8 +108,8 @@ static void probe_looked(void *arg, int err, const struct result *result)
     struct connect_target target;
 
     MAGIC_CHECK(probe, PROBE_MAGIC);
-    if (err < 0 || result->outcome != OUTCOME_OK || result->pod.is_draining || !result->pod.address[0] ||
-        gateway->is_stopping) {
+    if (err < 0 || result->outcome != OUTCOME_OK || probe_is_drained_by_others(&result->pod) ||
+        !result->pod.address[0] || gateway->is_stopping) {
         probe_end(probe);
         return;
     }

@@ -178,6 +178,8 @@ const char *http_request_peer(const struct http_request *request);
 bool http_request_is_tls(const struct http_request *request);
 uint64_t
 http_request_started_ns(const struct http_request *request); /* clock_elapsed_ns when its first byte came */
+/* Did its client wait on purpose: a long poll, or a stream? */
+bool http_request_was_held(const struct http_request *request);
 /*
  * Has the client closed its side, or gone, before it was answered? An end that has not been read yet counts,
  * too: the socket is looked at, unless that was done less than HTTP_LOOK_AGAIN_NS ago. One that only says
@@ -190,7 +192,7 @@ bool http_request_is_abandoned(struct http_request *request);
  * fails, nothing is sent, and `unsent` runs once, just before on_done. What the kernel took may be lost as
  * well, and so may an answer that waits because the client does not read, but nobody can tell: an end or a
  * reset that comes later is no sign of that, because clients that have read their answer close their
- * connections, too, and some with a reset.
+ * connections, too, and some with a reset. `unsent` NULL: nothing is to run any more.
  */
 void http_request_on_unsent(struct http_request *request, void (*unsent)(void *arg), void *arg);
 /* For on_done: the status that was answered, 0 if the client was gone before. */
@@ -216,6 +218,9 @@ void http_respond_error(struct http_request *request, int status, const char *me
  * been answered with 503 and is gone.
  */
 bool http_request_hold(struct http_request *request) MUST_CHECK;
+/* The same, but if there are that many, the caller answers: it has an answer for a client that cannot wait.
+ */
+bool http_request_try_hold(struct http_request *request) MUST_CHECK;
 
 /*
  * A streamed answer (chunked), after http_request_hold. `on_close` runs once when the client has gone or

@@ -215,6 +215,11 @@ uint64_t http_request_started_ns(const struct http_request *request)
     return request->started_ns;
 }
 
+bool http_request_was_held(const struct http_request *request)
+{
+    return request->is_held;
+}
+
 /*
  * What the client did last may be in the kernel and not read yet: its request and its end arrive together
  * when this process stood still. POLLRDHUP tells the end whatever bytes come before it.

@@ -42,7 +42,8 @@ enum route_place {
 
 enum route_kind {
     ROUTE_TEXT,
-    ROUTE_NUMBER,   /* whole, from `min` to `max` */
+    ROUTE_NUMBER, /* whole, from `min` to `max` */
+    ROUTE_BOOLEAN,
     ROUTE_TEXTS,    /* an array of texts, `max` at most */
     ROUTE_DOCUMENT, /* the body as a whole: a JSON object */
 };

@@ -5,20 +5,26 @@
 
 #include "http/connection.h"
 
-bool http_request_hold(struct http_request *request)
+bool http_request_try_hold(struct http_request *request)
 {
     struct http_server *server = request->connection->server;
 
     assert(request->state == REQUEST_WORKING);
     assert(!request->is_held);
 
-    if (server->held >= server->held_max) {
-        http_respond_error(request, 503, "too many requests are waiting already");
+    if (server->held >= server->held_max)
         return false;
-    }
     server->held++;
     request->is_held = true;
     return true;
+}
+
+bool http_request_hold(struct http_request *request)
+{
+    if (http_request_try_hold(request))
+        return true;
+    http_respond_error(request, 503, "too many requests are waiting already");
+    return false;
 }
 
 void http_stream_begin(struct http_request *request, int status, const char *content_type,

@@ -13,6 +13,9 @@
 /* Calls come faster than pods: a pod that is wanted again must not stay drained for long. */
 enum { SCALE_INTERVAL_MS = 5000 };
 
+/* A caller hears it when the wait is over, or when a pod stands idle. */
+enum { SERVE_INTERVAL_MS = 1000, SERVE_BACKOFF_MS = 5000 };
+
 static struct metrics_series *manager_series(struct metrics *metrics, enum metrics_type type,
                                              const char *name, const char *help)
 {
@@ -71,7 +74,8 @@ static int manager_add_metrics(struct manager *manager, struct metrics *metrics)
         metrics_family(metrics, METRICS_COUNTER, "smart_router_task_failures_total",
                        "Runs of background tasks that failed and are tried again.", task_label, 1, NULL, 0);
     store_durations = metrics_store_durations(metrics);
-    if (!sync_seconds || !failures || !store_durations)
+    manager->waits = metrics_waits(metrics);
+    if (!manager->waits || !sync_seconds || !failures || !store_durations)
         return -ENOMEM;
 
     manager->sync_seconds = metrics_series(sync_seconds, NULL);
@@ -81,6 +85,8 @@ static int manager_add_metrics(struct manager *manager, struct metrics *metrics)
     manager->sweep.store_durations = store_durations;
     manager->scale.failures_total = metrics_series(failures, (const char *const[]){"scale"});
     manager->scale.store_durations = store_durations;
+    manager->serve.failures_total = metrics_series(failures, (const char *const[]){"serve"});
+    manager->serve.store_durations = store_durations;
     manager->kube_failures = metrics_series(failures, (const char *const[]){"watch"});
     manager->marking.failures_total = metrics_series(failures, (const char *const[]){"mark"});
     manager->marking.store_durations = store_durations;
@@ -166,6 +172,16 @@ int manager_new(uv_loop_t *loop, const struct manager_settings *settings, struct
         .arg = manager,
         .store = store,
     };
+    manager->serve = (struct task){
+        .name = "serve",
+        .without = "waits that are over are not ended, and pods that became free unnoticed stay idle",
+        .interval_ms = SERVE_INTERVAL_MS,
+        .backoff_max_ms = SERVE_BACKOFF_MS,
+        .begin = serve_begin,
+        .step = serve_step,
+        .arg = manager,
+        .store = store,
+    };
     if (manager_tell_static_pods(manager) < 0 || manager_add_metrics(manager, metrics) < 0) {
         manager_free(manager);
         return -ENOMEM;
@@ -173,6 +189,7 @@ int manager_new(uv_loop_t *loop, const struct manager_settings *settings, struct
     task_init(&manager->sync, loop);
     task_init(&manager->sweep, loop);
     task_init(&manager->scale, loop);
+    task_init(&manager->serve, loop);
     *ret_manager = manager;
     return 0;
 }
@@ -192,6 +209,7 @@ int manager_start(struct manager *manager)
     task_start(&manager->sync, 0);
     task_start(&manager->sweep, manager->settings.cleanup_interval_ms);
     task_start(&manager->scale, manager->scale.interval_ms);
+    task_start(&manager->serve, manager->serve.interval_ms);
     return 0;
 }
 
@@ -213,12 +231,13 @@ void manager_stop(struct manager *manager, void (*stopped)(void *arg), void *arg
     assert(stopped);
     manager->stopped = stopped;
     manager->stopped_arg = arg;
-    manager->parts_left = 3 + kube_parts(manager) + marking_parts(manager);
+    manager->parts_left = 4 + kube_parts(manager) + marking_parts(manager);
     marking_stop(manager, manager_part_stopped, manager);
     kube_stop(manager, manager_part_stopped, manager);
     task_stop(&manager->sync, manager_part_stopped, manager);
     task_stop(&manager->sweep, manager_part_stopped, manager);
     task_stop(&manager->scale, manager_part_stopped, manager);
+    task_stop(&manager->serve, manager_part_stopped, manager);
 }
 
 bool manager_sync_age(const struct manager *manager, uint64_t *ret_ms)

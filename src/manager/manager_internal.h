@@ -36,6 +36,7 @@ struct manager {
     struct task sync;
     struct task sweep;
     struct task scale;
+    struct task serve;
 
     /* Of a sync. */
     struct arena sync_arena; /* what the command under way borrows */
@@ -67,6 +68,7 @@ struct manager {
     void (*stopped)(void *arg);
     void *stopped_arg;
 
+    struct metrics_family *waits;
     struct metrics_series *zombies_recovered;
     struct metrics_series *sync_seconds;
     struct metrics_series *synced_at;   /* seconds since 1970 */
@@ -83,6 +85,10 @@ int sweep_step(void *arg, const struct result *result, struct command *command);
 /* scale.c */
 int scale_begin(void *arg, struct command *ret_command);
 int scale_step(void *arg, const struct result *result, struct command *command);
+
+/* serve.c */
+int serve_begin(void *arg, struct command *ret_command);
+int serve_step(void *arg, const struct result *result, struct command *command);
 
 /* sync.c */
 int sync_begin(void *arg, struct command *ret_command);

@@ -40,14 +40,14 @@ static void task_schedule(struct task *task, uint64_t delay_ms)
     assert(err == 0); /* it fails only for a closing timer */
 }
 
-uint64_t task_backoff_ms(unsigned failures, uint64_t interval_ms, uint32_t random)
+uint64_t task_backoff_ms(unsigned failures, uint64_t max_ms, uint32_t random)
 {
     uint64_t delay_ms = TASK_BACKOFF_MIN_MS;
 
     assert(failures > 0);
-    for (unsigned i = 1; i < failures && delay_ms < interval_ms; i++)
+    for (unsigned i = 1; i < failures && delay_ms < max_ms; i++)
         delay_ms *= 2;
-    delay_ms = min_u64(delay_ms, interval_ms);
+    delay_ms = min_u64(delay_ms, max_ms);
     return delay_ms - delay_ms / 2 * random / UINT32_MAX;
 }
 
@@ -57,7 +57,8 @@ static void task_failed(struct task *task, const char *error)
 
     task->failures++;
     metrics_add(task->failures_total, 1);
-    delay_ms = task_backoff_ms(task->failures, task->interval_ms, random_u32());
+    delay_ms = task_backoff_ms(task->failures,
+                               task->backoff_max_ms ? task->backoff_max_ms : task->interval_ms, random_u32());
     log_warn("background task failed", log_str("task", task->name), log_str("error", error),
              log_str("effect", task->without), log_num("failures", task->failures),
              log_num("retry_ms", (int64_t)delay_ms));

@@ -37,6 +37,7 @@ struct task {
     const char *name;
     const char *without; /* what it means for calls while it fails */
     uint64_t interval_ms;
+    uint64_t backoff_max_ms; /* the longest pause after failures; 0: the interval */
     task_begin_fn begin;
     task_step_fn step;
     bool takes_refusals;
@@ -74,6 +75,6 @@ void task_kick(struct task *task);
 void task_stop(struct task *task, void (*stopped)(void *arg), void *arg);
 
 /* How long to wait after that many failures in a row; `random` makes it less by up to a half. */
-uint64_t task_backoff_ms(unsigned failures, uint64_t interval_ms, uint32_t random);
+uint64_t task_backoff_ms(unsigned failures, uint64_t max_ms, uint32_t random);
 
 #endif

@@ -171,6 +171,18 @@ struct metrics_family *metrics_releases(struct metrics *metrics)
                           "Releases asked for, by the pool that the pod came from.", labels, 3, NULL, 0);
 }
 
+struct metrics_family *metrics_waits(struct metrics *metrics)
+{
+    static const double bounds[] = {0.5, 1, 2, 5, 10, 20, 30, 60, 120, 300, 600, 1800, 3600};
+    static const char *const labels[] = {"outcome"};
+
+    return metrics_family(
+        metrics, METRICS_HISTOGRAM, "smart_router_wait_seconds",
+        "How long calls waited for a pod, by how the wait ended; full: they could not join. Without calls "
+        "that were rescued and got another pod.",
+        labels, 1, bounds, ARRAY_LEN(bounds));
+}
+
 struct metrics_series *metrics_series(struct metrics_family *family, const char *const *label_values)
 {
     struct metrics_series *series;

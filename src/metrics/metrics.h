@@ -50,6 +50,12 @@ struct metrics_family *metrics_store_durations(struct metrics *metrics) MUST_CHE
  */
 struct metrics_family *metrics_releases(struct metrics *metrics) MUST_CHECK;
 
+/*
+ * How long calls waited for a pod, by how the wait ended: one label, a name of enum wait_end. Every module
+ * that learns of such an end observes this family. NULL only without memory.
+ */
+struct metrics_family *metrics_waits(struct metrics *metrics) MUST_CHECK;
+
 /* The series with these label values (copied); made on first use. Never NULL (the overflow series instead).
  */
 struct metrics_series *metrics_series(struct metrics_family *family, const char *const *label_values);

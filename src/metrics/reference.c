@@ -14,6 +14,7 @@ static const struct {
     const char *name;
     const char *meaning;
 } labels[] = {
+    {"code", "the code of a close frame; `1006`: there was none, `3xxx` and `4xxx`: those of applications."},
     {"credential", "which key, token or signature was missing or wrong."},
     {"direction", "to the pod or to the client."},
     {"endpoint", "the pattern of the route, such as `/api/v1/call/{sid}`; `other` if there is none."},
@@ -21,14 +22,17 @@ static const struct {
     {"listener", "`http` is HTTP_PORT, `metrics` is METRICS_PORT."},
     {"method", "the method of the request; `other` for all that no handler answered."},
     {"operation", "the command of the store, such as `allocate`."},
-    {"outcome", "whether the call got another pod."},
+    {"outcome", "how it ended."},
     {"pool",
      "the source pool as calls show it: `pool:gold`, `merchant:9shines`; `none` where there is none, `other` "
      "beyond 512 pools. `tier` names the same pool as all other metrics do."},
     {"provider", "the telephony provider."},
     {"reason", "why it happened, from the list of the metric."},
+    {"result", "the answer, or how it ended, from the list of the metric."},
     {"role", "the role of the key."},
-    {"status", "how it ended. Of HTTP: the status; durations share `4xx`, `5xx` and `other`."},
+    {"side", "the client's or the pod's."},
+    {"status", "how it ended. Of HTTP: the status; durations share `4xx`, `held` (long polls and streams) "
+               "and `other`."},
     {"task", "the background task of the leader."},
     {"tier",
      "the name of a pool, as in the configuration of tiers: `gold`, `merchant:9shines`. Metrics of pools can "

@@ -41,6 +41,33 @@ static void publish_refusal(struct feed *feed, const struct command *command)
     feed_publish(feed, &event);
 }
 
+static void publish_waiting(struct feed *feed, const struct waiting_call *call, const char *from_pod)
+{
+    const struct event event = {
+        .kind = EVENT_WAITING,
+        .call_sid = call->call_sid,
+        .from_pod = from_pod,
+        .merchant_id = call->merchant_id,
+        .provider = call->provider,
+    };
+
+    feed_publish(feed, &event);
+}
+
+static void publish_wait_ended(struct feed *feed, const char *call_sid, const char *merchant_id,
+                               const char *provider, enum wait_end how)
+{
+    const struct event event = {
+        .kind = EVENT_WAIT_ENDED,
+        .call_sid = call_sid,
+        .merchant_id = merchant_id,
+        .provider = provider,
+        .reason = wait_end_name(how),
+    };
+
+    feed_publish(feed, &event);
+}
+
 static void publish_pod(struct feed *feed, enum event_kind kind, const char *pod, const char *tier,
                         const char *reason)
 {
@@ -74,21 +101,57 @@ static void events_nothing(struct feed *feed UNUSED, const struct command *comma
 
 static void events_allocate(struct feed *feed, const struct command *command, const struct result *result)
 {
-    if (result->outcome == OUTCOME_NO_PODS)
+    if (result->outcome == OUTCOME_NO_PODS && result->allocate.has_ended)
+        publish_wait_ended(feed, command->allocate.call_sid, result->allocate.refusal->merchant_id,
+                           result->allocate.refusal->provider, WAIT_TIMED_OUT);
+    else if (result->outcome == OUTCOME_NO_PODS)
         publish_refusal(feed, command);
-    else if (!result->allocate.was_existing)
+    else if (result->outcome == OUTCOME_WAITING && result->allocate.has_joined)
+        publish_waiting(feed, &result->allocate.waiting, NULL);
+    else if (result->outcome == OUTCOME_OK && !result->allocate.was_existing)
         publish_call(feed, EVENT_ALLOCATED, &result->allocate.call);
+}
+
+static void events_hold(struct feed *feed, const struct command *command UNUSED, const struct result *result)
+{
+    if (result->outcome == OUTCOME_OK && result->hold.was_taken)
+        publish_call(feed, EVENT_ALLOCATED, &result->hold.call);
 }
 
 static void events_release(struct feed *feed, const struct command *command UNUSED,
                            const struct result *result)
 {
-    publish_call(feed, EVENT_RELEASED, &result->release.call);
+    const struct call_info *call = &result->release.call;
+
+    if (release_ends_wait(result))
+        publish_wait_ended(feed, call->call_sid, call->merchant_id, call->provider, WAIT_ABANDONED);
+    else if (!result->release.is_kept)
+        publish_call(feed, EVENT_RELEASED, call);
 }
 
 static void events_heartbeat(struct feed *feed, const struct command *command, const struct result *result)
 {
     publish_adopted(feed, command->heartbeat.pod, &result->heartbeat.adopted);
+}
+
+static void events_keep(struct feed *feed, const struct command *command UNUSED, const struct result *result)
+{
+    for (size_t i = 0; i < result->keep.count; i++) {
+        const struct kept_call *kept = &result->keep.calls[i];
+
+        if (kept->answer == KEEP_TIMED_OUT && kept->ended_now)
+            publish_wait_ended(feed, kept->call.call_sid, kept->call.merchant_id, kept->call.provider,
+                               WAIT_TIMED_OUT);
+    }
+}
+
+static void events_serve(struct feed *feed, const struct command *command UNUSED, const struct result *result)
+{
+    for (size_t i = 0; i < result->serve.ended_count; i++) {
+        const struct ended_wait *wait = &result->serve.ended[i];
+
+        publish_wait_ended(feed, wait->call_sid, wait->merchant_id, wait->provider, wait->how);
+    }
 }
 
 /* The router that carries the calls names the pod of each. */
@@ -125,7 +188,7 @@ static void events_scale(struct feed *feed, const struct command *command UNUSED
         publish_pod(feed, EVENT_UNDRAINED, result->scale.undrained.names[i], NULL, NULL);
 }
 
-/* The call's old pod is put aside, whether the call found another pod or not. */
+/* The call's old pod is put aside, whether the call found another pod or not, unless only the call leaves. */
 static void events_move_call(struct feed *feed, const struct command *command, const struct result *result)
 {
     const struct call_info *call = &result->move.call;
@@ -145,10 +208,14 @@ static void events_move_call(struct feed *feed, const struct command *command, c
         .reason = "no_pods",
     };
 
-    if (result->outcome == OUTCOME_OK && !result->move.was_moved)
+    if (result->outcome != OUTCOME_NO_PODS && !result->move.was_moved)
         return;
-    publish_pod(feed, EVENT_DRAINING, command->move.from_pod, NULL, "put_aside");
-    feed_publish(feed, result->outcome == OUTCOME_OK ? &moved : &refused);
+    if (!command->move.spares_pod)
+        publish_pod(feed, EVENT_DRAINING, command->move.from_pod, NULL, "put_aside");
+    if (result->outcome == OUTCOME_WAITING)
+        publish_waiting(feed, &result->move.waiting, command->move.from_pod);
+    else
+        feed_publish(feed, result->outcome == OUTCOME_OK ? &moved : &refused);
 }
 
 static void events_pod_seen(struct feed *feed, const struct command *command, const struct result *result)
@@ -198,7 +265,8 @@ static events_fn events_of(enum command_type type)
 /* Publishes what a command has done. feed_ended publishes the calls that it ended. */
 static void publish_events(struct feed *feed, const struct command *command, const struct result *result)
 {
-    if (result->outcome == OUTCOME_OK || result->outcome == OUTCOME_NO_PODS)
+    if (result->outcome == OUTCOME_OK || result->outcome == OUTCOME_NO_PODS ||
+        result->outcome == OUTCOME_WAITING)
         events_of(command->type)(feed, command, result);
 }
 

@@ -14,6 +14,8 @@ const char *event_kind_name(enum event_kind kind)
     static const char *const names[] = {
         [EVENT_ALLOCATED] = "allocated",
         [EVENT_REFUSED] = "refused",
+        [EVENT_WAITING] = "call_waiting",
+        [EVENT_WAIT_ENDED] = "wait_ended",
         [EVENT_MOVED] = "moved",
         [EVENT_RELEASED] = "released",
         [EVENT_ENDED] = "ended",

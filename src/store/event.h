@@ -18,6 +18,8 @@ enum {
 enum event_kind {
     EVENT_ALLOCATED,      /* a call got a pod; reason "adopted": the pod's heartbeat said so */
     EVENT_REFUSED,        /* there was no pod for it */
+    EVENT_WAITING,        /* there was no pod for it, and it waits; from_pod: it had a pod, which broke */
+    EVENT_WAIT_ENDED,     /* its wait has ended without a pod; reason says how */
     EVENT_MOVED,          /* a call got another pod, because from_pod could not be reached */
     EVENT_RELEASED,       /* a call ended as it should */
     EVENT_ENDED,          /* a call ended without being released; reason says why */

@@ -51,6 +51,11 @@ void store_on_finished(struct store *store, call_finished_fn fn, void *arg)
     store->ops->on_finished(store, fn, arg);
 }
 
+void store_on_changed(struct store *store, call_changed_fn fn, void *arg)
+{
+    store->ops->on_changed(store, fn, arg);
+}
+
 void store_on_back(struct store *store, store_back_fn fn, void *arg)
 {
     store->on_back = fn;

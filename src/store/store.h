@@ -51,6 +51,13 @@ void store_on_ended(struct store *store, call_ended_fn fn, void *arg);
 void store_on_finished(struct store *store, call_finished_fn fn, void *arg);
 
 /*
+ * Something happened to a call that this process holds (COMMAND_KEEP, COMMAND_ALLOCATE with a holder)
+ * or carries: it was granted a pod, moved to another one, or its wait has ended. The next keep, hold or
+ * renewal says what is true. Told as store_on_finished is: `fn` must not use the store.
+ */
+void store_on_changed(struct store *store, call_changed_fn fn, void *arg);
+
+/*
  * The store can be asked again after it was out of reach, or was emptied: it may have lost what it
  * was told last. What `fn` asks for is asked before everything else that waits. Never inside a call
  * of this header.
@@ -167,6 +174,7 @@ struct store_ops {
                    store_done_fn done, void *arg);
     void (*on_ended)(struct store *store, call_ended_fn fn, void *arg);
     void (*on_finished)(struct store *store, call_finished_fn fn, void *arg);
+    void (*on_changed)(struct store *store, call_changed_fn fn, void *arg);
     void (*health)(const struct store *store, struct store_health *ret_health);
     void (*stats)(const struct store *store, struct store_stats *ret_stats);
     void (*close)(struct store *store, store_closed_fn closed, void *arg);

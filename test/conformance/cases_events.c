@@ -117,6 +117,54 @@ static void events__tell_what_happened_to_calls(void **state)
     world_release(&world);
 }
 
+static void events__tell_of_calls_that_wait(void **state)
+{
+    struct watcher watcher;
+    struct world world;
+
+    world_init_waiting(&world, *state, ONE_TIER, 0);
+    merchant_set(&world, "m1", "{\"hold_seconds\":10}");
+    watch(&watcher, &world);
+    add_pods(&world, 1);
+    allocate(&world, "CA1");
+    wait_for(&world, "CA2", "m1");
+    wait_for(&world, "CA2", "m1"); /* nothing new */
+    wait_for(&world, "CA3", "");
+    wait_for(&world, "CA4", "");
+    wait_for(&world, "CA5", "");
+    wait_for(&world, "CA6", "m1");
+    assert_told(&watcher, "pod_joined voice-agent-0 standard\n"
+                          "allocated CA1 voice-agent-0 pool:standard twilio\n"
+                          "call_waiting CA2 m1 twilio\n"
+                          "call_waiting CA3 twilio\n"
+                          "call_waiting CA4 twilio\n"
+                          "call_waiting CA5 twilio\n"
+                          "call_waiting CA6 m1 twilio\n");
+    release(&world, "CA1");
+    wait_for(&world, "CA2", "m1");
+    release(&world, "CA3");
+    release(&world, "CA2");
+    hold(&world, "CA4");
+    hold(&world, "CA4");
+    world_advance(&world, 10000);
+    keep_waiting(&world, "CA6", 0, 0);
+    keep_waiting(&world, "CA6", 0, 0);
+    world_advance(&world, 5000);
+    serve(&world);
+    assert_told(&watcher, "released CA1 voice-agent-0 pool:standard twilio\n"
+                          "allocated CA2 voice-agent-0 pool:standard m1 twilio\n"
+                          "wait_ended CA3 twilio abandoned\n"
+                          "released CA2 voice-agent-0 pool:standard m1 twilio\n"
+                          "allocated CA4 voice-agent-0 pool:standard twilio\n"
+                          "wait_ended CA6 m1 twilio timed_out\n"
+                          "wait_ended CA5 twilio abandoned\n");
+    run(&world, &(struct command){.type = COMMAND_MOVE_CALL,
+                                  .move = {.call_sid = "CA4", .from_pod = POD0, .carrier = CARRIER}});
+    assert_told(&watcher, "draining voice-agent-0 put_aside\n"
+                          "call_waiting CA4 voice-agent-0 twilio\n");
+    world_release(&world);
+}
+
 static void events__tell_that_a_call_was_moved(void **state)
 {
     struct world world;
@@ -235,5 +283,10 @@ const struct world_case cases_events[] = {
     {"events__tell_which_pods_are_surplus", events__tell_which_pods_are_surplus},
     {"events__are_not_told_to_those_who_left", events__are_not_told_to_those_who_left},
     {"events__that_are_too_many_are_counted", events__that_are_too_many_are_counted},
+    {NULL, NULL},
+};
+
+const struct world_case cases_line_events[] = {
+    {"events__tell_of_calls_that_wait", events__tell_of_calls_that_wait},
     {NULL, NULL},
 };

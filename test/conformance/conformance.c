@@ -7,7 +7,10 @@
  */
 #include "../support/world.h"
 
-enum { CASES_MAX = 256, SKIPPED = 77 };
+enum {
+    CASES_MAX = 320,
+    SKIPPED = 77,
+};
 
 static size_t add_cases(struct CMUnitTest *tests, size_t count, const struct world_case *cases,
                         struct world_kind *kind)
@@ -65,9 +68,12 @@ int main(int argc, char **argv)
     count = add_cases(tests, count, cases_activity, &kind);
     count = add_cases(tests, count, cases_autoscale, &kind);
     count = add_cases(tests, count, cases_story, &kind);
+    count = add_cases(tests, count, cases_line, &kind);
+    count = add_cases(tests, count, cases_rescue, &kind);
     if (kind.type != WORLD_CORE) {
         count = add_cases(tests, count, cases_attempts, &kind);
         count = add_cases(tests, count, cases_events, &kind);
+        count = add_cases(tests, count, cases_line_events, &kind);
     }
     rc = _cmocka_run_group_tests(kind.name, tests, count, NULL, NULL);
     if (kind.server)

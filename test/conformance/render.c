@@ -35,13 +35,24 @@ void render_command(struct strbuf *buf, const struct command *command)
         strbuf_printf(buf, " %s merchant=%s provider=%s%s attempt=%" PRIu64, command->allocate.call_sid,
                       command->allocate.merchant_id, command->allocate.provider,
                       command->allocate.is_webhook ? " webhook" : "", command->allocate.attempt);
+        if (command->allocate.waits)
+            strbuf_printf(buf, " waits%s holder=%s", command->allocate.awaits_stream ? " for a stream" : "",
+                          command->allocate.holder ? command->allocate.holder : "-");
+        if (command->allocate.is_resume)
+            strbuf_printf(buf, " resumes on %s",
+                          command->allocate.resume_pod ? command->allocate.resume_pod : "-");
         break;
     case COMMAND_UNDO:
-        strbuf_printf(buf, " %s attempt=%" PRIu64, command->undo.call_sid, command->undo.attempt);
+        strbuf_printf(buf, " %s attempt=%" PRIu64 "%s", command->undo.call_sid, command->undo.attempt,
+                      command->undo.spares_place ? " spares its place" : "");
         break;
     case COMMAND_HOLD:
         strbuf_printf(buf, " %s carrier=%s", command->hold.call_sid,
                       command->hold.carrier ? command->hold.carrier : "-");
+        if (command->hold.is_held)
+            strbuf_printf(buf, " claim=%" PRIu64, command->hold.claim);
+        if (command->hold.is_new)
+            strbuf_printf(buf, " is new");
         break;
     case COMMAND_RELEASE:
         strbuf_printf(buf, " %s pod=%s webhook=%s %s", command->release.call_sid,
@@ -62,6 +73,8 @@ void render_command(struct strbuf *buf, const struct command *command)
             strbuf_append_str(buf, " of");
             render_sids(buf, command->renew.providers, command->renew.count);
         }
+        for (size_t i = 0; command->renew.can_move && i < command->renew.count; i++)
+            strbuf_append_str(buf, command->renew.can_move[i] ? " +" : " -");
         if (command->renew.pattern)
             strbuf_printf(buf, " within %s", command->renew.pattern);
         break;
@@ -79,8 +92,9 @@ void render_command(struct strbuf *buf, const struct command *command)
         strbuf_printf(buf, " %s", command->undrain.pod);
         break;
     case COMMAND_MOVE_CALL:
-        strbuf_printf(buf, " %s from=%s aside=%" PRIu64, command->move.call_sid, command->move.from_pod,
-                      command->move.aside_ms);
+        strbuf_printf(buf, " %s from=%s%s aside=%" PRIu64 " carrier=%s", command->move.call_sid,
+                      command->move.from_pod, command->move.spares_pod ? " spared" : "",
+                      command->move.aside_ms, command->move.carrier ? command->move.carrier : "-");
         break;
     case COMMAND_POD_SEEN:
         render_seen(buf, &command->pod_seen.pod);
@@ -142,6 +156,24 @@ void render_command(struct strbuf *buf, const struct command *command)
                       call_state_name(command->calls.state), command->calls.older_than_ms,
                       command->calls.limit);
         break;
+    case COMMAND_KEEP:
+        for (size_t i = 0; i < command->keep.count; i++) {
+            const struct keep_call *keep = &command->keep.calls[i];
+
+            strbuf_printf(buf,
+                          " %s since=%" PRIu64 " until=%" PRIu64 " claim=%" PRIu64 " attempt=%" PRIu64 "%s",
+                          keep->call.call_sid, keep->call.since_ms, keep->call.until_ms, keep->call.claim,
+                          keep->attempt, keep->is_first ? " is first" : "");
+        }
+        break;
+    case COMMAND_DEPART:
+        render_sids(buf, command->depart.call_sids, command->depart.count);
+        break;
+    case COMMAND_WAITING:
+        strbuf_printf(buf, " limit=%zu cursor=%s", command->waiting.limit,
+                      command->waiting.cursor ? command->waiting.cursor : "");
+        break;
+    case COMMAND_SERVE:
     case COMMAND_STATUS:
     case COMMAND_MERCHANTS:
     case COMMAND_TIERS:
@@ -217,15 +249,28 @@ static void render_call(struct strbuf *buf, const struct call_info *call)
         call->allocated_at_ms, call->expires_at_ms);
 }
 
+static void render_waiting(struct strbuf *buf, const struct waiting_call *call)
+{
+    strbuf_printf(buf,
+                  "waiting %s merchant=%s provider=%s since=%" PRIu64 " until=%" PRIu64
+                  " holder=%s priority=%u position=%" PRIu64 " estimate=%" PRIu64 " heard=%" PRIu64
+                  " claim=%" PRIu64 "%s for",
+                  call->call_sid, call->merchant_id, call->provider, call->since_ms, call->until_ms,
+                  call->holder, call->priority, call->position, call->estimate_ms, call->heard_at_ms,
+                  call->claim, call->is_rescued ? " rescued" : "");
+    render_sids(buf, call->pools, call->pool_count);
+    strbuf_append_char(buf, '\n');
+}
+
 /* Only of queries: other answers leave it out. */
 static void render_activity(struct strbuf *buf, const struct call_info *call)
 {
     const struct call_activity *activity = &call->activity;
 
     buf->len -= buf->len > 0 && !buf->failed; /* the end of the line */
-    strbuf_printf(buf, " state=%s renewed=%d by=%s at=%" PRIu64 " connected=%d carriers:",
+    strbuf_printf(buf, " state=%s renewed=%d by=%s at=%" PRIu64 " connected=%d granted=%d carriers:",
                   call_state_name(activity->state), activity->was_renewed, renewer_name(activity->renewed_by),
-                  activity->renewed_at_ms, activity->is_connected);
+                  activity->renewed_at_ms, activity->is_connected, activity->is_granted);
     render_sids(buf, activity->carriers.names, activity->carriers.count);
     strbuf_append_char(buf, '\n');
 }
@@ -253,6 +298,8 @@ static void render_story(struct strbuf *buf, const struct result *result)
         render_call(buf, &result->story.call);
         render_activity(buf, &result->story.call);
     }
+    if (result->story.is_waiting)
+        render_waiting(buf, &result->story.waiting);
     for (size_t i = 0; i < result->story.past_count; i++) {
         const struct past_call *past = &result->story.past[i];
 
@@ -298,19 +345,19 @@ static void render_pod(struct strbuf *buf, const struct pod_info *pod, struct ar
 
 static void render_status(struct strbuf *buf, const struct result *result)
 {
-    strbuf_printf(buf, "calls=%" PRIu64 " pods=%" PRIu64 "\n", result->status.active_calls,
-                  result->status.pods);
+    strbuf_printf(buf, "calls=%" PRIu64 " pods=%" PRIu64 " waiting=%" PRIu64 "\n",
+                  result->status.active_calls, result->status.pods, result->status.waiting);
     for (size_t i = 0; i < result->status.tier_count; i++) {
         const struct tier_status *tier = &result->status.tiers[i];
 
         strbuf_printf(buf,
                       "tier %s%s%s target=%u max=%u assigned=%u available=%u busy=%u out=%u calls=%" PRIu64
                       " capacity=%" PRIu64 " free=%" PRIu64 " held_calls=%" PRIu64
-                      " leaving=%u buffer=%u min=%u most=%u desired=%" PRIu64 "\n",
+                      " leaving=%u waiting=%" PRIu64 " buffer=%u min=%u most=%u desired=%" PRIu64 "\n",
                       tier->name, tier->is_shared ? " shared" : "", tier->is_configured ? "" : " removed",
                       tier->target, tier->max_concurrent, tier->assigned, tier->by_state[POD_AVAILABLE],
                       tier->by_state[POD_BUSY], tier->by_state[POD_DRAINING] + tier->by_state[POD_SUSPENDED],
-                      tier->calls, tier->capacity, tier->free, tier->held_calls, tier->leaving,
+                      tier->calls, tier->capacity, tier->free, tier->held_calls, tier->leaving, tier->waiting,
                       tier->scaling.buffer, tier->scaling.min_pods, tier->scaling.max_pods,
                       autoscale_of(result, tier).desired_pods);
     }
@@ -338,6 +385,59 @@ static void render_history(struct strbuf *buf, const struct result *result)
     }
 }
 
+static void render_kept(struct strbuf *buf, const struct result *result)
+{
+    static const char *const answers[] = {"waiting", "rejoined", "granted",  "timed out",
+                                          "ended",   "unknown",  "elsewhere"};
+
+    for (size_t i = 0; i < result->keep.count; i++) {
+        const struct kept_call *kept = &result->keep.calls[i];
+
+        strbuf_printf(buf, "%s now=%d claim=%" PRIu64 "\n", answers[kept->answer], kept->ended_now,
+                      kept->call.claim);
+        if (kept->call.call_sid)
+            render_waiting(buf, &kept->call);
+    }
+}
+
+static void render_served(struct strbuf *buf, const struct result *result, struct arena *arena)
+{
+    size_t from;
+
+    strbuf_printf(buf, "granted=%zu more=%d\n", result->serve.granted, result->serve.more);
+    from = buf->len;
+    for (size_t i = 0; i < result->serve.ended_count; i++) {
+        const struct ended_wait *wait = &result->serve.ended[i];
+
+        strbuf_printf(buf, "wait of %s merchant=%s provider=%s ended: %s after %" PRIu64 "\n", wait->call_sid,
+                      wait->merchant_id, wait->provider, wait_end_name(wait->how), wait->waited_ms);
+    }
+    sort_lines(buf, from, arena);
+}
+
+/* OUTCOME_WAITING */
+static void render_is_waiting(struct strbuf *buf, const struct command *command, const struct result *result)
+{
+    switch (command->type) {
+    case COMMAND_ALLOCATE:
+        strbuf_printf(buf, "joined=%d unreadable=%d\n", result->allocate.has_joined,
+                      result->allocate.merchant_unreadable);
+        render_waiting(buf, &result->allocate.waiting);
+        break;
+    case COMMAND_MOVE_CALL:
+        strbuf_printf(buf, "moved=%d unreadable=%d\n", result->move.was_moved,
+                      result->move.merchant_unreadable);
+        render_waiting(buf, &result->move.waiting);
+        break;
+    case COMMAND_HOLD:
+        render_waiting(buf, &result->hold.waiting);
+        break;
+    default:
+        strbuf_printf(buf, "now %" PRIu64 "\n", result->call.now_ms);
+        render_waiting(buf, &result->call.waiting);
+    }
+}
+
 static void render_ok(struct strbuf *buf, const struct command *command, const struct result *result,
                       struct arena *arena)
 {
@@ -345,20 +445,23 @@ static void render_ok(struct strbuf *buf, const struct command *command, const s
 
     switch (command->type) {
     case COMMAND_ALLOCATE:
-        strbuf_printf(buf, "existing=%d unreadable=%d\n", result->allocate.was_existing,
+        strbuf_printf(buf, "existing=%d taken=%d waited=%" PRIu64 " unreadable=%d\n",
+                      result->allocate.was_existing, result->allocate.was_taken, result->allocate.waited_ms,
                       result->allocate.merchant_unreadable);
         render_call(buf, &result->allocate.call);
         break;
     case COMMAND_HOLD:
         render_call(buf, &result->hold.call);
-        strbuf_printf(buf, "was connected=%d\n", result->hold.was_connected);
+        strbuf_printf(buf, "was connected=%d taken=%d waited=%" PRIu64 "\n", result->hold.was_connected,
+                      result->hold.was_taken, result->hold.waited_ms);
         break;
     case COMMAND_RELEASE:
     case COMMAND_LEAVE:
     case COMMAND_UNDO:
         render_call(buf, &result->release.call);
-        strbuf_printf(buf, "released to %s draining=%d\n", result->release.released_to,
-                      result->release.was_draining);
+        strbuf_printf(buf, "released to %s draining=%d kept=%d waiting=%d granted=%d waited=%" PRIu64 "\n",
+                      result->release.released_to, result->release.was_draining, result->release.is_kept,
+                      result->release.was_waiting, result->release.was_granted, result->release.waited_ms);
         break;
     case COMMAND_RENEW:
         render_names(buf, "renewed", &result->renew.renewed);
@@ -408,6 +511,21 @@ static void render_ok(struct strbuf *buf, const struct command *command, const s
         for (size_t i = 0; i < result->sweep.gone.count; i++)
             strbuf_printf(buf, "gone %s\n", result->sweep.gone.names[i]);
         sort_lines(buf, from, arena);
+        break;
+    case COMMAND_KEEP:
+        render_kept(buf, result);
+        break;
+    case COMMAND_SERVE:
+        render_served(buf, result, arena);
+        break;
+    case COMMAND_DEPART:
+        strbuf_printf(buf, "count=%zu\n", result->depart.count);
+        break;
+    case COMMAND_WAITING:
+        strbuf_printf(buf, "now %" PRIu64 " total=%" PRIu64 " next=%s\n", result->waiting.now_ms,
+                      result->waiting.total, result->waiting.next_cursor);
+        for (size_t i = 0; i < result->waiting.count; i++)
+            render_waiting(buf, &result->waiting.calls[i]);
         break;
     case COMMAND_SCALE:
         render_names(buf, "drained", &result->scale.drained);
@@ -472,7 +590,8 @@ static void render_ok(struct strbuf *buf, const struct command *command, const s
 void render_result(struct strbuf *buf, const struct command *command, const struct result *result,
                    struct arena *arena)
 {
-    static const char *const outcomes[] = {"ok", "not found", "no pods", "invalid", "conflict", "forbidden"};
+    static const char *const outcomes[OUTCOMES] = {"ok",       "not found", "no pods", "invalid",
+                                                   "conflict", "forbidden", "waiting"};
 
     strbuf_printf(buf, "%s\n", outcomes[result->outcome]);
     if (result->outcome == OUTCOME_INVALID || result->outcome == OUTCOME_CONFLICT ||
@@ -484,7 +603,15 @@ void render_result(struct strbuf *buf, const struct command *command, const stru
         strbuf_printf(buf, "unreadable=%d\n",
                       is_move ? result->move.merchant_unreadable : result->allocate.merchant_unreadable);
         render_refusal(buf, is_move ? result->move.refusal : result->allocate.refusal);
+        if (!is_move)
+            strbuf_printf(buf, "full=%d timed out=%d after %" PRIu64 "\n", result->allocate.is_full,
+                          result->allocate.has_ended, result->allocate.waited_ms);
+    } else if (result->outcome == OUTCOME_WAITING) {
+        render_is_waiting(buf, command, result);
     } else if (result->outcome == OUTCOME_NOT_FOUND) {
+        if (command->type == COMMAND_ALLOCATE)
+            strbuf_printf(buf, "has ended=%d: %s\n", result->allocate.has_ended,
+                          finish_reason_name(result->allocate.why));
         if (command->type == COMMAND_CALL)
             render_refusal(buf, result->call.refusal);
         if (command->type == COMMAND_HOLD)
@@ -502,6 +629,9 @@ struct command sample_command(enum command_type type)
         {.name = "a-0", .address = "192.0.2.1:80", .incarnation = "1", .is_ready = true},
         {.name = "a-1", .address = "192.0.2.2:80", .incarnation = "2", .tier = "gold", .is_ready = true},
     };
+    static const struct keep_call waiting[] = {
+        {{.call_sid = "CA1", .merchant_id = "m1", .provider = "twilio", .since_ms = 1000, .until_ms = 2000}},
+    };
     struct command command = {.type = type};
 
     switch (type) {
@@ -518,6 +648,16 @@ struct command sample_command(enum command_type type)
     case COMMAND_HOLD:
         command.hold.call_sid = "CA1";
         command.hold.carrier = "router-0";
+        break;
+    case COMMAND_KEEP:
+        command.keep.calls = waiting;
+        command.keep.count = ARRAY_LEN(waiting);
+        command.keep.holder = "router-0";
+        break;
+    case COMMAND_DEPART:
+        command.depart.call_sids = sids;
+        command.depart.count = ARRAY_LEN(sids);
+        command.depart.carrier = "router-0";
         break;
     case COMMAND_UNDO:
         command.undo.call_sid = "CA1";
@@ -588,6 +728,8 @@ struct command sample_command(enum command_type type)
     case COMMAND_SWEEP:
     case COMMAND_SCALE:
     case COMMAND_REBALANCE:
+    case COMMAND_SERVE:
+    case COMMAND_WAITING:
     case COMMAND_STATUS:
     case COMMAND_CALLS:
     case COMMAND_MERCHANTS:

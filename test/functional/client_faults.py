@@ -1,7 +1,14 @@
-"""A proxy in front of the real router that answers 500 and 503, is slow, or loses answers, as a test wants it."""
+"""Proxies that fail as a test wants it.
 
+`FaultProxy` stands in front of the real router, and answers 500 and 503, is slow, or loses answers. `CutProxy` carries any
+connection, and cuts it.
+"""
+
+import contextlib
 import http.client
 import http.server
+import socket
+import struct
 import threading
 import time
 
@@ -77,3 +84,54 @@ def answer(handler, status, text, headers=None):
         handler.wfile.write(text)
     except OSError:
         pass  # the client has not waited
+
+
+class CutProxy:
+    """Carries connections to a port of this machine, which may change, and cuts them."""
+
+    def __init__(self, port):
+        self.target = port
+        self.pairs = []
+        self.listener = socket.create_server(("127.0.0.1", 0))
+        threading.Thread(target=self.serve, daemon=True).start()
+
+    @property
+    def address(self):
+        return f"127.0.0.1:{self.listener.getsockname()[1]}"
+
+    @property
+    def url(self):
+        return f"http://{self.address}"
+
+    def serve(self):
+        with contextlib.suppress(OSError):
+            while True:
+                client, _ = self.listener.accept()
+                try:
+                    pair = (client, socket.create_connection(("127.0.0.1", self.target)))
+                except OSError:
+                    client.close()
+                    continue
+                self.pairs.append(pair)
+                for one, other in (pair, pair[::-1]):
+                    threading.Thread(target=self.carry, args=(one, other), daemon=True).start()
+
+    def carry(self, one, other):
+        with contextlib.suppress(OSError):
+            while data := one.recv(65536):
+                other.sendall(data)
+            other.shutdown(socket.SHUT_WR)
+
+    def cut(self):
+        """Both ends see a reset, at once."""
+        for pair in self.pairs:
+            for sock in pair:
+                sock.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
+                with contextlib.suppress(OSError):
+                    sock.shutdown(socket.SHUT_RD)
+                sock.close()
+        self.pairs.clear()
+
+    def close(self):
+        self.listener.close()
+        self.cut()

@@ -510,3 +510,21 @@ def make_server():
     yield make
     for server in servers:
         server.stop()
+
+
+@pytest.fixture
+def start_agents(tmp_path):
+    """start_agents(*options) -> simulators.Agents: a running agent-sim."""
+    import simulators
+
+    started = []
+
+    def start(*arguments):
+        started.append(simulators.Agents(arguments, tmp_path / f"agents-{len(started)}"))
+        return started[-1]
+
+    yield start
+    codes = [agents.stop() for agents in started]
+    logs = "".join(agents.log_path.read_text() for agents in started)
+    assert codes == [0] * len(codes), logs
+    assert not any(report in logs for report in SANITIZER_REPORTS), logs

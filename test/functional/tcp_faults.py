@@ -28,6 +28,7 @@ class FaultProxy:
         self.target = target  # a RedisServer
         self.delay_s = 0
         self.is_holding = False
+        self.holds_from = lambda data: False
         self.late_bytes = 0  # delivered after the router had gone
         self.links = {}
         self.lock = threading.RLock()
@@ -79,7 +80,8 @@ class FaultProxy:
             if not link.is_client_gone:
                 with contextlib.suppress(OSError):
                     link.client.sendall(data)
-        elif self.is_holding:
+        elif self.is_holding or self.holds_from(data):
+            self.is_holding = True
             link.held.append((None, data))
         else:
             link.held.append((time.monotonic() + self.delay_s, data))
@@ -123,6 +125,11 @@ class FaultProxy:
         with self.lock:
             self.is_holding = True
 
+    def hold_from(self, is_first):
+        """The same from the first piece on for which `is_first` is true."""
+        with self.lock:
+            self.holds_from = is_first
+
     def waiting(self, text):
         """How often this is in what is held back."""
         with self.lock:
@@ -132,6 +139,7 @@ class FaultProxy:
         """Everything that was held back is delivered, whoever sent it."""
         with self.lock:
             self.is_holding = False
+            self.holds_from = lambda data: False
             for link in set(self.links.values()):
                 link.held = [(0, data) for _, data in link.held]
         self.settle()

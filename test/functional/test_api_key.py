@@ -14,7 +14,7 @@ CHALLENGE = 'Bearer realm="smart-router"'
 # What the specification leaves open under /api/v1: health, and the webhooks, which providers sign. Outside of it all is
 # open but /metrics: health again, /openapi.json and the files of the dashboard, which hold no secret.
 OPEN = {"/api/v1/health", "/api/v1/ready"} | {
-    f"/api/v1/{provider}/{hook}" for provider in ("twilio", "plivo", "exotel") for hook in ("allocate", "status")
+    f"/api/v1/{provider}/{hook}" for provider in ("twilio", "plivo", "exotel") for hook in ("allocate", "after", "status")
 }
 UNKNOWN = [
     "/api/v1",
@@ -56,7 +56,7 @@ def test_the_list_of_routes_is_complete():
     assert routes.calls_of_http_server_route() == known, "somebody else adds routes: teach routes.py to read them"
     found = routes.all_routes()
     assert ("POST", "/api/v1/allocate") in found and ("GET", "/ws/pod/{pod}/{rest...}") in found
-    assert len(routes.rows_of("gateway/gateway.c")) == 2
+    assert len(routes.rows_of("gateway/gateway.c")) == 4
     text = (routes.SRC / "api" / "routes.c").read_text()
     made = text.count(' PROBE("/') + 2 * text.count(' WEBHOOK("/')
     assert len(routes.rows_of("api/routes.c")) + made == len(routes.table())
@@ -264,6 +264,6 @@ def test_short_and_missing_secrets_are_warned_about_by_name(start_router):
     assert line["names"] == "API_KEY GATEWAY_SECRET" and line["level"] == "warn"
     assert "API_KEY is not set" not in router.log()
     quiet = {name: "sixteen-letters!" for name in ("API_KEY", "GATEWAY_SECRET", "TWILIO_AUTH_TOKEN")}
-    quiet["VOICE_AGENT_BASE_URL"] = "wss://voice.example.com"
+    quiet["PUBLIC_BASE_URL"] = "https://voice.example.com"
     router = start_router({**quiet, "PLIVO_AUTH_TOKEN": KEY, "EXOTEL_TOKEN": KEY, "MAX_CONNECTIONS": 99, "GATEWAY_MAX": 99})
     assert [line for line in router.log_lines() if line["level"] == "warn"] == []

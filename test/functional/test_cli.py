@@ -13,7 +13,7 @@ from basics import free_port, skip
 from conftest import BINARY, DEADLINE_S, ROOT
 from test_commands import scripted
 
-READS = ["status", "pods", "calls", "autoscale", "merchant list", "tiers get", "tiers history", "doctor"]
+READS = ["status", "pods", "calls", "waiting", "autoscale", "merchant list", "tiers get", "tiers history", "doctor"]
 ESCAPE = re.compile(r"\x1b\[[0-9;]*[A-Za-z]")
 KEYS = "ops admin an-admin-key-of-some-length\nwatch read a-read-key-of-some-length\nagents agent=* an-agent-key-of-some-length\n"
 
@@ -200,6 +200,7 @@ def hostile(method, path):
     answer = {
         "pods": [{"pod_name": word, "tier": word, "state": word, "calls": [word], "address": word, "source": word}],
         "calls": [{"call_sid": word, "state": word, "allocated_at": word, "pod_name": word}],
+        "waiting": [{"call_sid": word, "until": word, "merchant_id": word, "provider": word, "pools": [word]}],
         "merchants": {word: {word: word}}, "tiers": {word: {word: word}}, "versions": [{"value": {word: word}, "key": word}],
         "pod_name": word, "call_sid": word, "summary": word, "story": [{"time": word, "sentence": word}],
         "leader": word, "identity": word, "store": {"name": word, "detail": word}, "version": word, "old": None,
@@ -216,7 +217,7 @@ def hostile(method, path):
 @pytest.mark.parametrize("option", [[], ["--json"]], ids=["text", "json"])
 def test_nothing_of_a_hostile_router_reaches_the_terminal_raw(in_terminal, command, option):
     with scripted(hostile) as url:
-        _, text = in_terminal(*command.split(), *option, url=url)
+        _, text = in_terminal(*command.split(), *option, columns=400, url=url)
     text = ESCAPE.sub("", text)  # colours of our own: only those with digits
     assert "evil" in text or command in ("autoscale", "status")
     assert not re.search(r"[\x00-\x08\x0b-\x0c\x0e-\x1f\x7f-\x9f\u202e]", text) and "\x1b[2J" not in text
@@ -239,7 +240,7 @@ def test_an_answer_that_is_garbage_is_told(cli, answer):
 
 
 def test_an_answer_without_the_expected_members_is_survived(cli):
-    odd = {"pods": 7, "calls": [1, None], "tiers": [1], "story": "x", "versions": {}, "merchants": [[]], "leader": 3, "settings": []}
+    odd = {"pods": 7, "calls": [1, None], "waiting": [1, None, {"pools": [7], "position": -1, "until": "soon"}], "state": "waiting", "tiers": [1], "story": "x", "versions": {}, "merchants": [[]], "leader": 3, "settings": []}
     with scripted(lambda method, path: (200, json.dumps(odd).encode())) as url:
         for command in (*READS, "pod a", "call a", "why a", "release a", "drain a", "merchant rm a", "merchant history a"):
             assert cli(*command.split(), url=url)[0] in (0, 1), command

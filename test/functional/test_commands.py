@@ -54,13 +54,15 @@ def ended(proc):
 
 @contextlib.contextmanager
 def scripted(answer):
-    """A router that answers each request with answer(method, path) -> (status, body); yields its URL."""
+    """A router that answers each request with answer(method, path) -> (status, body), or with its type; yields its URL."""
 
     class Handler(http.server.BaseHTTPRequestHandler):
         def respond(self):
             self.rfile.read(int(self.headers.get("Content-Length") or 0))
-            status, body = answer(self.command, self.path)
+            status, body, *kinds = answer(self.command, self.path)
             self.send_response(status)
+            for kind in kinds:
+                self.send_header("Content-Type", kind)
             self.send_header("Content-Length", str(len(body)))
             self.end_headers()
             self.wfile.write(body)

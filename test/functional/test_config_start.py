@@ -3,6 +3,7 @@
 import datetime
 import json
 import os
+import wave
 
 import pytest
 import tls
@@ -163,3 +164,46 @@ def test_check_config_names_what_is_ignored(check):
     assert "warning: HTTP_PROT looks like a setting and is none: it has no effect; did you mean HTTP_PORT?\n" in errors
     assert "warning: TIER_CONFIG_FILE looks like a setting and is none: it has no effect; did you mean TIER_CONFIG?\n" in errors
     assert 'warning: TIER_CONFIG: unknown member "targt" in tier "gold"; did you mean "target"? (it is ignored)\n' in errors
+
+
+# What waiting callers hear.
+
+
+def write_wav(path, seconds=1.0, rate=8000, channels=1, cut=0):
+    with wave.open(str(path), "wb") as file:
+        file.setnchannels(channels)
+        file.setsampwidth(2)
+        file.setframerate(rate)
+        file.writeframes(b"\1\2" * channels * int(seconds * rate))
+    if cut:
+        path.write_bytes(path.read_bytes()[:-cut])
+    return str(path)
+
+
+def test_check_config_is_content_with_good_hold_audio(check, tmp_path):
+    assert check(HOLD_AUDIO=write_wav(tmp_path / "hold.wav")) == (0, "")
+
+
+@pytest.mark.parametrize(
+    "wrong, found",
+    [
+        ({"channels": 2}, "has 2 channels; mono is needed"),
+        ({"rate": 16000}, "has 16000 samples a second; 8000 are needed"),
+        ({"seconds": 61}, "lasts 61.000 s; from 0.1 to 60 s are allowed"),
+        ({"cut": 100}, "is cut short: its head says 16044 bytes, and it has 15944"),
+    ],
+    ids=lambda value: next(iter(value)) if isinstance(value, dict) else "",
+)
+def test_hold_audio_that_cannot_be_played_is_refused_with_the_reason(check, run_router, tmp_path, wrong, found):
+    path = write_wav(tmp_path / "hold.wav", **wrong)
+    sentence = f'HOLD_AUDIO: "{path}" {found}\n'
+    status, errors = check(HOLD_AUDIO=path)
+    assert status != 0 and sentence in errors
+    started = run_router({"HOLD_AUDIO": path})
+    assert started.returncode != 0 and sentence in started.stderr.decode()
+
+
+def test_hold_audio_that_is_missing_is_refused(check):
+    status, errors = check(HOLD_AUDIO="/no/such/hold.wav")
+    assert status != 0
+    assert 'HOLD_AUDIO: "/no/such/hold.wav" cannot be read: No such file or directory\n' in errors

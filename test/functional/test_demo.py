@@ -18,8 +18,12 @@ STORY = [
     "All 5 agents are busy with 7 calls",
     "one-more is refused with 503: no pods available",
     "gold: 1 busy",
+    r"And one more caller",
+    r"CA\d+ waits, at place 1 of the line, and hears a soft tone: no agent is free",
+    r"CA\d+ hangs up",
+    r"CA\d+ gets voice-agent-\d .* s in line",
     r"(voice-agent-\d) is killed \(kill -9\) in the middle of (CA\d+)",
-    r"CA\d+ goes on, moved to voice-agent-\d",
+    r"CA\d+ goes on with voice-agent-\d, \d+ ms after the last word before; its stream never broke",
     r"voice-agent-\d is drained: it keeps CA\d+",
     r"voice-agent-\d has no call any more",
     r"The router is killed \(kill -9\), with 4 calls",
@@ -45,7 +49,8 @@ def test_the_demo_loses_no_call_and_leaks_no_pod(tmp_path):
     assert placed == completed > 7 and lost == 0
     sent, echoed, cut, lost = map(int, re.search(r"(\d+) sent, (\d+) echoed, (\d+) cut.*, (\d+) lost", done.stdout).groups())
     assert sent == echoed + cut and echoed > 100 and lost == 0
-    assert "recovered  5 calls" in done.stdout
+    assert re.search(r"0 lost; [1-9]\d* waited\nframes", done.stdout)  # on a busy machine more than the one of the story
+    assert "kept       1 rescued from an agent that died, 4 resumed after the router had died" in done.stdout
     assert done.stdout.endswith("leaked     0 calls, 0 pods that are not free\ndemo       all fine\n")
     screens = ElementTree.parse(film).getroot().findall("{http://www.w3.org/2000/svg}g")
     assert len(screens) > 5 and "all fine" in "".join(screens[-1].itertext())

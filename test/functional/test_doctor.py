@@ -12,6 +12,7 @@ import pytest
 import tls
 from basics import free_port
 from conftest import BINARY, BUILD_DIR, DEADLINE_S, ROOT, wait_until
+from test_commands import scripted
 
 # A set-up in which nothing is wrong; each test breaks one thing.
 WELL = {
@@ -112,6 +113,14 @@ SETTINGS = {
     "no_api_key": ({"API_KEY": None}, "no API key", "API_KEY_FILE="),
     "no_provider_token": ({"PLIVO_AUTH_TOKEN": None}, "in the name of plivo:", "PLIVO_AUTH_TOKEN_FILE="),
     "no_gateway_secret": ({"GATEWAY_SECRET": None}, "GATEWAY_SECRET is not set", "openssl rand"),
+    "callers_cannot_wait": (
+        {"HOLD_MAX_WAIT": "1m", "PUBLIC_BASE_URL": None, "VOICE_AGENT_BASE_URL": "wss://voice.example.com"},
+        "callers are refused at once .*Look at PUBLIC_BASE_URL", "smart-router check-config"),
+    "callers_cannot_wait rescue": ({"HOLD_MAX_WAIT": "1m", "RESCUE": "false"}, "Look at RESCUE", "smart-router check-config"),
+    "callers_cannot_wait template": (
+        {"HOLD_MAX_WAIT": "1m", "WS_URL_TEMPLATE": "wss://{pod}.example.com/{call_sid}"}, "Look at WS_URL_TEMPLATE", "smart-router check-config"),
+    "calls_do_not_resume": (
+        {"PUBLIC_BASE_URL": None, "VOICE_AGENT_BASE_URL": "wss://voice.example.com"}, "lose their calls when a router stops", "smart-router check-config"),
     "log_not_synced": ({"LOG_FSYNC": "no"}, "never syncs", "LOG_FSYNC=everysec"),
     "no_pods": ({"STATIC_PODS": None, "POD_SOURCE": "api"}, "no pod, and every call is refused .POD_SOURCE=api", "/api/v1/pods"),
     "tier_empty": ({"TIER_CONFIG": '{"gold":2,"platinum":9}', "STATIC_PODS": "a,b"}, "platinum has 0 of 9", "STATIC_PODS="),
@@ -190,6 +199,50 @@ def test_refused_calls_of_one_merchant_are_told_while_others_have_room(doctor, s
     router.put("/api/v1/merchants/acme", {"fallback": ["glod"]})
     assert router.post("/api/v1/allocate", {"call_sid": "CA1", "merchant_id": "acme"}).status_code == 503
     doctor.expect(router, "calls_refused", "1 call got no pod in the last five minutes", "smart-router events .*smart-router why SID")
+
+
+def wait_for_pod(router, sid):
+    return router.post("/api/v1/allocate", {"call_sid": sid, "wait": True})
+
+
+def test_calls_that_wait_and_a_line_that_is_full_are_told(doctor, start_well, tmp_path):
+    router = start_well({"TIER_CONFIG": '{"gold":1}', "STATIC_PODS": "a", "HOLD_MAX_WAIT": "10m", "HOLD_MAX_CALLS": "2"})
+    router.allocate("CA1")
+    router.post("/api/v1/pod/a/heartbeat", {"call_sids": ["CA1"]})
+    doctor.expect(router, "no_capacity", "every new call must wait: 1 pods are busy", "smart-router calls")
+    assert wait_for_pod(router, "CA2").status_code == 202
+    found = {one["name"]: one for one in doctor.findings(router)}
+    assert list(found) == ["no_capacity", "calls_wait"]
+    assert re.match(r"1 call waits for a pod, the longest for \d+s", found["calls_wait"]["sentence"])
+    assert found["calls_wait"]["command"].startswith("smart-router waiting ")
+    assert wait_for_pod(router, "CA3").status_code == 202
+    found = {one["name"]: one for one in doctor.findings(router)}
+    assert list(found) == ["no_capacity", "line_full", "calls_wait"] and "2 calls wait, and further ones are refused" in found["line_full"]["sentence"]
+    assert wait_for_pod(router, "CA4").status_code == 503
+    for sid in ("CA2", "CA3", "CA1"):
+        assert cli_runs.run(tmp_path, "release", sid, "--api-key-file", doctor.key, url=router.url)[0] == 0
+    assert [one["name"] for one in doctor.findings(router)] == ["calls_refused"]
+
+
+@pytest.mark.parametrize("free,pools,waited,is_found", [
+    (1, ["merchant:acme", "pool:gold"], 9, True), (1, ["merchant:gold"], 9, False), (0, ["pool:gold"], 9, False), (1, ["pool:gold"], 1, False),
+    (1, [7, None], 9, False)])
+def test_a_call_that_waits_beside_a_free_pod_is_told(doctor, free, pools, waited, is_found):
+    """A router whose store was changed by hand, and whose leader does not serve: no real one does this."""
+    tiers = {"gold": {"free": free, "is_configured": True, "assigned": 1, "target": 1}, "basic": {"free": 1}}
+    answers = {
+        "/api/v1/diagnosis": {"store": {"is_ready": True, "name": "embedded"}, "is_leader": True, "leader": "me", "settings": {"http_bind": "127.0.0.1"}},
+        "/api/v1/status": {"tiers": tiers, "pods": 1, "active_calls": 0, "waiting": 1, "leader": "me", "is_leader": True, "status": "up"},
+        "/api/v1/waiting": {"waiting": [{"call_sid": "CA1", "pools": pools, "waited_seconds": waited}], "next_cursor": ""},
+    }
+    with scripted(lambda method, path: (200, json.dumps(answers.get(path.partition("?")[0], {"calls": [], "pods": []})).encode())) as url:
+        code, out, err = cli_runs.run(doctor.tmp_path, "doctor", "--json", url=url)
+    assert (code, err) == (1, "")
+    found = {one["name"]: one for one in json.loads(out)["findings"]}
+    assert ("waits_beside_free_pod" in found) == is_found and "calls_wait" in found
+    if is_found:
+        assert "1 call waits for a pod of gold, although one is free" in found["waits_beside_free_pod"]["sentence"]
+        assert found["waits_beside_free_pod"]["command"].startswith("smart-router call CA1; ")
 
 
 def test_a_call_whose_lease_has_run_out_is_told(doctor, start_well, tmp_path):

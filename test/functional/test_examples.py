@@ -29,10 +29,10 @@ NEEDS = {
 class Example:
     """A running example."""
 
-    def __init__(self, name, url, folder, says="ready", keep_s=1):
+    def __init__(self, name, url, folder, says="ready", keep_s=1, pod="agent-1"):
         self.port = basics.free_port()
-        self.log = folder / "agent.log"
-        env = {"PATH": os.environ["PATH"], "ROUTER_URL": url, "POD_NAME": "agent-1", "PORT": str(self.port)}
+        self.log = folder / f"{pod}.log"
+        env = {"PATH": os.environ["PATH"], "ROUTER_URL": url, "POD_NAME": pod, "PORT": str(self.port)}
         env |= {"KEEP_SECONDS": str(keep_s), "API_KEY": "key", "PYTHONNOUSERSITE": "1"}
         # The same for those that use the client.
         env |= {"SMART_ROUTER_BASE_URL": url, "SMART_ROUTER_API_KEY": "key", "POD_IP": "127.0.0.1"}

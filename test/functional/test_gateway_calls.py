@@ -635,8 +635,11 @@ def test_a_killed_router_double_books_nobody_when_it_is_back(world_of):
 
 
 def test_a_call_that_does_not_come_back_to_a_restarted_router_runs_out(world_of):
-    """Not before HEARTBEAT_TTL: a router that has just started does not know who could be heard meanwhile."""
-    world = world_of(env={"LEASE_TTL": "2s", "HEARTBEAT_TTL": "2s"})
+    """Not before HEARTBEAT_TTL: a router that has just started does not know who could be heard meanwhile.
+
+    With RESCUE it would have a minute.
+    """
+    world = world_of(env={"LEASE_TTL": "2s", "HEARTBEAT_TTL": "2s", "RESCUE": "false"})
     pod, path = world.place("CA1")
     with world.open(path) as stream:
         assert stream.echoes()

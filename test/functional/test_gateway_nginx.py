@@ -257,6 +257,34 @@ def test_as_it_ships_the_router_checks_tickets(start_world):
     assert len(world.agents[pod].heads) == 1
 
 
+TICKET = "A" * 80  # none that the router has made
+
+
+def test_the_stream_of_a_caller_who_waits_goes_to_the_router(shipped):
+    """Also where streams go to the pods: only the router can hold a caller."""
+    close = (UPGRADE.strip(), "Connection: close")
+    answer = raw(shipped.port, request_of("GET", f"/ws/hold/{TICKET}{REST}", *close)).lower()
+    assert b"x-request-id:" in answer and b" 101 " not in answer.split(b"\r\n")[0], "the router has refused it"
+    for method in ("POST", "PUT", "DELETE", "OPTIONS"):
+        assert status_of(shipped.port, request_of(method, f"/ws/hold/{TICKET}{REST}", *close, "Content-Length: 0")) == 405
+    assert status_of(shipped.port, request_of("GET", f"/ws/hold/{TICKET}{REST}", "Connection: close")) == 426
+    odd = ("", "/", "/admin", REST + "/..", f"/..{REST}", f"/x{REST}", REST.replace("/v2", "%2fv2"), f"{REST}/../../../../../../../health")
+    for path in [f"/ws/hold/{TICKET}{rest}" for rest in odd] + [f"/ws/hold{REST}", f"/ws/hold/short{REST}", f"/ws/hold/{TICKET}"]:
+        answer = raw(shipped.port, request_of("GET", path, *close))
+        assert b"x-request-id:" not in answer.lower() and int(answer.split(b" ")[1]) in (400, 403, 404, 426), path
+    shipped.nginx.close()
+    access = shipped.nginx.access_log.read_text()
+    assert f'"GET /ws/hold/[ticket]{REST} HTTP/1.1"' in access and TICKET not in access
+    assert_no_pod_was_asked(shipped)
+
+
+def test_what_a_provider_asks_when_a_stream_has_ended_reaches_the_router(shipped):
+    for provider in ("twilio", "plivo", "exotel"):
+        for method in ("GET", "POST"):
+            request = request_of(method, f"/api/v1/{provider}/after?pod=a&CallSid=CA9", "Content-Length: 0", "Connection: close")
+            assert b"x-request-id:" in raw(shipped.port, request).lower(), (provider, method)
+
+
 def test_webhooks_have_two_methods(shipped):
     for method in ("PUT", "PATCH", "DELETE", "OPTIONS", "HEAD", "PROPFIND"):
         for path in ("/api/v1/twilio/allocate?CallSid=CA9", "/api/v1/plivo/status", "/api/v1/exotel/allocate/"):

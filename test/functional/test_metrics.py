@@ -257,6 +257,17 @@ def test_refused_requests_are_counted_and_share_one_histogram(start_router):
     assert not any(head.items() <= dict(labels).items() for _, labels in samples), "a HEAD is counted as a GET"
 
 
+def test_the_time_of_long_polls_is_not_that_of_answers(router):
+    """Their clients wait on purpose: an alarm about slow answers must not fire because of them."""
+    path = "/api/v1/pod/{name}/drained"
+    assert router.get("/api/v1/pod/voice-agent-0/drained?timeout_seconds=1").status_code == 202
+    samples, _ = scrape(router.url)
+    assert value(samples, "http_requests_total", method="GET", endpoint=path, status="202") == 1
+    count = "http_request_duration_seconds_count"
+    assert value(samples, count, method="other", endpoint="other", status="held") == 1
+    assert not any(name == count and ("endpoint", path) in labels for name, labels in samples)
+
+
 def test_histograms_are_cumulative(router):
     router.allocate("CA1")
     samples, _ = scrape(router.url)

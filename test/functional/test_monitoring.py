@@ -170,7 +170,8 @@ def test_the_test_of_the_rules_can_fail(tmp_path):
         "SmartRouterDown": ("for: 1m", "for: 9m"), "SmartRouterStoreDown": ("== 0", "== 2"), "SmartRouterStoreErrors": ("> 5", "> 500"),
         "SmartRouterStoreWiped": ("> 0", "> 2"), "SmartRouterNoPods": ("== 0", "== 5"), "SmartRouterNoCapacity": ("== 0", "== 1"),
         "SmartRouterLowCapacity": ("< 0.1", "< 0.05"), "SmartRouterCallsWithoutPod": ("> 0.01", "> 0.5"),
-        "SmartRouterCallsNotReleased": ("> 0.05", "> 0.5"), "SmartRouterNoLeader": ("== 0", "== 2"), "SmartRouterSyncLate": ("> 3", "> 30"),
+        "SmartRouterLineFull": ("> 0", "> 90"), "SmartRouterCallersWaitLong": ("> 30", "> 300"), "SmartRouterCallersGiveUp": ("> 0.2", "> 0.9"),
+        "SmartRouterPodsBreak": ("> 0.01", "> 0.5"), "SmartRouterCallersLost": ("> 2", "> 20"), "SmartRouterCallsNotReleased": ("> 0.05", "> 0.5"), "SmartRouterNoLeader": ("== 0", "== 2"), "SmartRouterSyncLate": ("> 3", "> 30"),
         "SmartRouterWatchStalled": ("> 300", "> 3000"), "SmartRouterTaskFails": ("> 3", "> 30"), "SmartRouterSlow": ("> 0.1", "> 10"),
         "SmartRouterCertificateExpires": ("14 *", "1 *"),
     }  # fmt: skip

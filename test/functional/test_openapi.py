@@ -143,9 +143,24 @@ def test_200_the_examples_cover_every_route_and_stand_in_the_docs_as_they_are_an
     assert missing == [], "no example in api_examples.py"
 
 
-def test_202_comes_while_a_pod_is_not_drained(router, document):
+def start_busy(start_router):
+    """The only pod has a call, and others may wait for it."""
+    router = start_router({"TIER_CONFIG": '{"gold":1}', "STATIC_PODS": "voice-agent-0", "HOLD_MAX_WAIT": "2m"})
+    router.allocate("CA1")
+    return router
+
+
+def test_202_comes_while_a_pod_is_not_drained_and_while_a_call_waits(start_router, document):
+    router = start_busy(start_router)
     for operation in document.with_status(202):
-        expect(operation, 202, ask(router, operation, values={"name": "voice-agent-0"}))
+        expect(operation, 202, ask(router, operation, {"call_sid": "CA2", "wait": True}, values={"name": "voice-agent-0"}))
+
+
+def test_302_comes_while_a_call_of_exotel_goes_on(start_router, document):
+    router = start_router({"GATEWAY_SECRET": "secret-of-the-gateway", "PUBLIC_BASE_URL": "https://voice.example.com"})
+    router.post("/api/v1/exotel/allocate", {"CallSid": "CA1"})
+    for operation in document.with_status(302):
+        expect(operation, 302, ask(router, operation, query="CallSid=CA1"))
 
 
 def test_304_comes_for_a_file_that_the_client_has(router, document):
@@ -230,6 +245,16 @@ def renew_with_a_key_for_other_pods(start_router, _):
     return router, {"body": {"call_sid": "CA1"}, "headers": {"Authorization": "Bearer secret-of-the-bots"}}
 
 
+def ask_for_a_call_that_somebody_releases(start_router, _):
+    router = start_busy(start_router)
+
+    def release():
+        wait_until(lambda: router.post("/api/v1/release", {"call_sid": "CA2"}).status_code == 200, "it is released")
+
+    threading.Thread(target=release).start()
+    return router, {"body": {"call_sid": "CA2", "wait_ms": 20000}}
+
+
 def register_a_static_pod(start_router, _):
     return start_router(), {"body": {"pod_name": "voice-agent-0", "address": "127.0.0.1:9"}}
 
@@ -256,6 +281,7 @@ def bring_a_merchant_back_to_all_that_fit(start_router, start_redis):
 
 
 CONFLICTS = {
+    ("POST", "/api/v1/allocate"): ask_for_a_call_that_somebody_releases,
     ("POST", "/api/v1/renew"): renew_with_a_key_for_other_pods,
     ("POST", "/api/v1/pods"): register_a_static_pod,
     ("DELETE", "/api/v1/pod/{name}"): remove_a_static_pod,

@@ -50,7 +50,7 @@ def test_the_document_is_valid_openapi_3_1(judge, document):
 def test_the_validator_sees_faults(judge, document, fault):
     """It is a judge only if it can refuse."""
     value = json.loads(document.read_text())
-    operation = value["paths"]["/api/v1/call/{sid}"]["get"]
+    operation = value["paths"]["/api/v1/pod/{name}"]["get"]
     if fault == "an unknown place":
         operation["parameters"][0]["in"] = "body"
     else:

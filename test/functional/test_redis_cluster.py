@@ -215,7 +215,7 @@ def test_a_router_that_is_started_while_its_first_seed_is_dead(cluster, start_on
     url = list_of(cluster.owner, cluster.other_replica)
     router = start_router({**redis_servers.QUICK, **ENV, "REDIS_URL": url})
     assert_kept(router, kept)
-    router.allocate("CA1")
+    router.allocate_until_answered("CA1")
 
 
 def test_a_router_that_is_started_before_the_replica_is_promoted(cluster, start_on, start_router):
@@ -232,7 +232,7 @@ def test_any_node_leads_to_the_owner_of_the_slot(cluster, start_on, seed):
     kept = keep_calls(cluster, start_on(cluster.owner, ENV))
     router = start_on(getattr(cluster, seed), ENV)
     assert_kept(router, kept)
-    router.allocate("CA1")
+    router.allocate_until_answered("CA1")
 
 
 def test_the_seed_dies_and_then_the_owner(cluster, start_on):

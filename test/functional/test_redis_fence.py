@@ -22,18 +22,21 @@ TIERS = VERSION + "\ngold 0 2\nbasic 3 5\n"
 FENCED = {path.stem for path in SCRIPTS.glob("*.lua") if "-- include fence\n" in path.read_text()}
 
 LATER = "9999999999999"  # a time that never was too long ago
+NO_RESCUE = [""] * 6 + ["0"]  # calls do not go on elsewhere: what a chain would need is not given
 
 # What each of them is asked to do: arguments after the fence. All of them would change something.
 WORK = {
-    "seen": ["90000", "0", "pod-9", "10.0.0.9:80", "uid-9", "", "static", "r", "0"],
-    "gone": ["static", "gone", "pod-1"],
+    "seen": ["90000", "0", *NO_RESCUE, "pod-9", "10.0.0.9:80", "uid-9", "", "static", "r", "0"],
+    "gone": ["static", "gone", *NO_RESCUE, "pod-1"],
     "place": ["settle", "pod-1"],
     "move_pods": ["pod-1", "basic"],
     "strays": ["basic", "0", "100"],
     "scale": ["pod-1", "d"],
     "begin_sweep": ["90000"],
-    "sweep_calls": [LATER, "50"],
-    "sweep_pods": [LATER, "90000", "50", "0"],
+    "departed": [LATER, "100"],
+    "serve": ["90000", "50"],
+    "sweep_calls": [LATER, "50", "90000"],
+    "sweep_pods": [LATER, "90000", "50", "0", *NO_RESCUE],
     "tidy": ["0", "100"],
     "mend": [LATER, "pods", "0", "50", "0"],
     "import": ["0", "200", "14400000", "static"],
@@ -65,13 +68,14 @@ def client(redis_server):
 def something_to_do(client):
     """A store in which there is work for every script that only a leader runs."""
     for name in ("pod-1", "pod-2"):
-        call(client, "seen", "", "90000", "0", name, "10.0.0.1:80", "uid-1", "gold", "static", "r", "0")
+        call(client, "seen", "", "90000", "0", *NO_RESCUE, name, "10.0.0.1:80", "uid-1", "gold", "static", "r", "0")
     client.hset("voice:pods", "pod-1", client.hget("voice:pods", "pod-1").replace('"pinned":true', '"pinned":false'))
     client.hset("voice:call:CA-old", mapping={"pod_name": "pod-2", "source_pool": "pool:gold"})
     client.zadd("voice:calls:active", {"CA-old": 1, "CA-without-record": 9e12})
     client.srem("voice:pool:gold:assigned", "pod-1")
     client.sadd("voice:pool:basic:assigned", "pod-2")
     client.sadd("voice:pods:out", "nobody")
+    client.sadd("voice:carried", "router-dead")
     client.sadd("voice:pool:basic:available", "of the wrong type")
     client.srem("voice:pool:gold:available", "pod-1")
     client.sadd("voice:pool:gold:assigned", "pod-of-another-program")
@@ -109,15 +113,15 @@ def test_a_wiped_store_gives_a_new_fence_and_never_an_old_one(client):
     _, first = take(client, "A")
     client.flushall()
     with pytest.raises(redis.ResponseError, match="FENCED"):
-        call(client, "sweep_calls", first, LATER, "50")
+        call(client, "sweep_calls", first, LATER, "50", "90000")
     assert take(client, "B", "wait") == ["", "0"]  # whoever led comes first
     leader, second = take(client, "A")
     assert leader == "A" and int(second) >= int(first)
-    call(client, "sweep_calls", second, LATER, "50")
+    call(client, "sweep_calls", second, LATER, "50", "90000")
     client.delete("voice:leader:fence")  # the lock alone is left
     _, third = take(client, "A")
     assert int(third) > 0
-    call(client, "sweep_calls", third, LATER, "50")
+    call(client, "sweep_calls", third, LATER, "50", "90000")
 
 
 # With a Lease of Kubernetes the number is claimed by itself.
@@ -133,8 +137,8 @@ def test_a_number_that_is_ones_own_is_kept_and_another_ones_is_not(client):
     second = claim(client)
     assert int(second) > int(first) and claim(client, second) == second
     with pytest.raises(redis.ResponseError, match="^FENCED another router leads"):
-        call(client, "sweep_calls", first, LATER, "50")
-    call(client, "sweep_calls", second, LATER, "50")
+        call(client, "sweep_calls", first, LATER, "50", "90000")
+    call(client, "sweep_calls", second, LATER, "50", "90000")
     # Its Lease is good although it was fenced: it has a new one with the next renewal.
     third = claim(client, first)
     assert int(third) > int(second)

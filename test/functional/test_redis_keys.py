@@ -60,7 +60,7 @@ def split(client):
     """(the guide's keys, those that were added to them)"""
     added = ADDED | {"voice:calls:active"}
     keys = redis_servers.keyspace(client)
-    for key in [key for key in keys if key.startswith("voice:carrier:") or key == "voice:routers"]:
+    for key in [key for key in keys if key.startswith("voice:carrier:") or key in ("voice:routers", "voice:carried")]:
         del keys[key]  # the router is alive
     keys.pop("voice:calls:ended", None)  # a tenth of a second after a release
     return {k: v for k, v in keys.items() if k not in added}, {k: v for k, v in keys.items() if k in added}
@@ -194,8 +194,8 @@ def counted(server, router, path, bodies):
         answer = router.post(path, body)
         assert answer.status_code == 200, answer.text
     # Every now and then the router says that it is alive, counts for the last hour of the pools, and the leader looks
-    # whether pods are surplus.
-    of_tasks = ("present", "status", "tiers", "pods")
+    # whether pods are surplus, and whether calls wait.
+    of_tasks = ("present", "status", "tiers", "pods", "serve")
     hashes = [hashlib.sha1(text_of(script).encode()).hexdigest().encode() for script in of_tasks]
     clients, inner, others = monitor.finish(hashes)
     clients = collections.Counter(clients)
@@ -226,6 +226,8 @@ def test_each_call_is_one_evalsha_and_nothing_else(start_redis, start_on, has_po
     wait_until(lambda: synced in router.get("/metrics").text, "the first sync is over")
     router.allocate("CA-first")  # loads the scripts
     router.release("CA-first")
+    serve = hashlib.sha1(text_of("serve").encode()).hexdigest()
+    wait_until(lambda: server.client().script_exists(serve) == [True], "the leader has served the line once")
     calls = [{"call_sid": f"CA{i}"} for i in range(CALLS)]
     for path in ("/api/v1/allocate", "/api/v1/release"):
         stats, clients, inner = counted(server, router, path, calls)

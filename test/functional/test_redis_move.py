@@ -2,7 +2,7 @@
 
 import pytest
 import redis
-from test_redis_fence import call
+from test_redis_fence import NO_RESCUE, call
 
 CHAIN = ["gold", "0", "basic", "3"]
 HOUR = "3600000"
@@ -12,7 +12,7 @@ HOUR = "3600000"
 def client(redis_server):
     client = redis_server.client()
     for name, tier in (("pod-1", "gold"), ("pod-2", "gold"), ("pod-3", "basic")):
-        call(client, "seen", "", "90000", "0", name, "10.0.0.1:80", "uid-1", tier, "static", "r", "0")
+        call(client, "seen", "", "90000", "0", *NO_RESCUE, name, "10.0.0.1:80", "uid-1", tier, "static", "r", "0")
     return client
 
 
@@ -22,7 +22,8 @@ def allocate(client, call_sid):
 
 
 def move(client, call_sid, from_pod, aside="60000"):
-    return call(client, "move_call", HOUR, HOUR, aside, "{}", len(CHAIN), *CHAIN, call_sid, from_pod)
+    line = ["", "", "", "0", "0"]  # no router asks, and the call does not wait
+    return call(client, "move_call", HOUR, HOUR, aside, *line, "{}", len(CHAIN), *CHAIN, call_sid, from_pod)
 
 
 def test_the_keys_tell_the_same_as_after_an_allocation(client):
@@ -52,7 +53,7 @@ def test_to_a_shared_pod_and_from_there_to_none(client):
     assert move(client, "CA1", first)[:3] == [0, "pod-3", "pool:basic"]
     assert client.zrange("voice:pool:basic:available", 0, -1, withscores=True) == [("pod-3", 1.0)]
     assert client.zrange("voice:pod:calls:pod-3", 0, -1) == ["CA1"]
-    assert move(client, "CA1", "pod-3")[0] == 2
+    assert move(client, "CA1", "pod-3")[0] == 7  # CALL_NOT_NOW
     assert client.zrange("voice:pod:calls:pod-3", 0, -1) == ["CA1"]
     assert client.zrange("voice:pool:basic:available", 0, -1) == []
     assert client.hget("voice:call:CA1", "pod_name") == "pod-3"

@@ -3,7 +3,7 @@
 import json
 
 import pytest
-from test_redis_fence import call
+from test_redis_fence import NO_RESCUE, call
 from test_redis_move import allocate, move
 
 SKEW_MS = 2000
@@ -12,13 +12,14 @@ SKEW_MS = 2000
 def see(client, name, incarnation, started_at_ms, tier="gold"):
     """What happened to the pod, and the calls that have ended."""
     answer = call(
-        client, "seen", "", "90000", "0", name, "10.0.0.1:80", incarnation, tier, "static", "r", str(started_at_ms)
+        client, "seen", "", "90000", "0", *NO_RESCUE, name, "10.0.0.1:80", incarnation, tier, "static", "r",
+        str(started_at_ms),
     )
     return answer[0], answer[3::5]
 
 
 def miss(client, *names):
-    answer = call(client, "gone", "", "static", "absent", *names)
+    answer = call(client, "gone", "", "static", "absent", *NO_RESCUE, *names)
     assert answer[1::2] == [0] * len(names)
     return answer[0::2]
 
@@ -72,7 +73,7 @@ def test_a_call_that_is_allocated_again_after_a_move_is_as_old_as_its_record(cli
     pod = allocate(client, "CA1")[1]
     other = move(client, "CA1", pod)[1]
     assert client.hexists("voice:call:CA1", "placed_at")
-    assert call(client, "gone", "", "static", "gone", other)[0] == 1
+    assert call(client, "gone", "", "static", "gone", *NO_RESCUE, other)[0] == 1
     client.delete(f"voice:pod:draining:{pod}")
     see(client, pod, "uid-1", 0)
     assert allocate(client, "CA1")[:2] == [0, pod]

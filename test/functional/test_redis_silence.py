@@ -12,7 +12,7 @@ import pytest
 import test_silence
 from conftest import wait_until
 from redis_servers import SURVIVES_KILL
-from test_redis_fence import call, text_of
+from test_redis_fence import NO_RESCUE, call, text_of
 from test_silence import TTL_S, a_pod_with_a_call, heartbeat, is_alive, speaks
 
 ENV = {**test_silence.ENV, "CLEANUP_INTERVAL": "50ms", "REDIS_TIMEOUT": "500ms"}
@@ -106,14 +106,14 @@ def test_silence_that_could_be_heard_ends_it(redis_server, start_on, was_stopped
 
 def test_a_sweep_that_lay_around_while_redis_was_stopped_does_nothing(redis_server):
     client = redis_server.client()
-    call(client, "seen", "", "90000", "1", "box-1", "10.0.0.1:80", "uid-1", "", "api", "r", "0")
+    call(client, "seen", "", "90000", "1", *NO_RESCUE, "box-1", "10.0.0.1:80", "uid-1", "", "api", "r", "0")
     client.zadd("voice:heartbeats", {"box-1": 1})
     for script in ("begin_sweep", "sweep_calls", "sweep_pods"):
         text_of(script)  # which takes its time: the steps of a sweep follow one another
     asked = int(call(client, "begin_sweep", "", ""))
-    for script, rest in (("sweep_calls", ["50"]), ("sweep_pods", ["2000", "50", "0"])):
+    for script, rest in (("sweep_calls", ["50", "2000"]), ("sweep_pods", ["2000", "50", "0", *NO_RESCUE])):
         with pytest.raises(Exception, match="^LATE"):
             call(client, script, "", asked - 3001, *rest)
     assert client.hexists("voice:pods", "box-1")
-    call(client, "sweep_pods", "", asked, "2000", "50", "0")
+    call(client, "sweep_pods", "", asked, "2000", "50", "0", *NO_RESCUE)
     assert not client.hexists("voice:pods", "box-1")

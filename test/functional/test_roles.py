@@ -48,7 +48,7 @@ def spec_of(role, table):
 def closed_routes():
     """The table without what is open: the health routes, the API's description, the files of the dashboard, and the webhooks,
     which providers sign."""
-    webhooks = {f"/api/v1/{provider}/{hook}" for provider in ("twilio", "plivo", "exotel") for hook in ("allocate", "status")}
+    webhooks = {f"/api/v1/{provider}/{hook}" for provider in ("twilio", "plivo", "exotel") for hook in ("allocate", "after", "status")}
     table = routes.table()
     for (_, pattern), who in table.items():
         is_open = pattern in ("/health", "/ready", "/api/v1/health", "/api/v1/ready", "/openapi.json", "/", "/ui/{file}")
@@ -214,7 +214,7 @@ def test_what_is_open_asks_nobody(world):
             asked += 1
         else:
             assert status in (401, 405), (name, method, pattern, status)
-    assert asked == 3 * (2 * 7 + 2 * 6)
+    assert asked == 3 * (2 * 7 + 2 * 9)
     assert httpx.get(f"{world.router.metrics_url}/metrics", trust_env=False).status_code == 200
 
 

@@ -2,25 +2,15 @@
 things, and both with a real router."""
 
 import asyncio
-import base64
 import contextlib
 import json
-import signal
 import subprocess
 
-import httpx
 import pytest
 import websockets
-from conftest import BINARY, DEADLINE_S, SANITIZER_REPORTS, wait_until
+from conftest import DEADLINE_S, wait_until
+from simulators import PAYLOAD, STARTS, TOOLS, connect, provide
 
-TOOLS = BINARY.parent / "tools"
-PAYLOAD = base64.b64encode(bytes(range(160))).decode()
-
-STARTS = {
-    "twilio": {"event": "start", "streamSid": "S1", "start": {"streamSid": "S1", "callSid": "CA1"}},
-    "plivo": {"event": "start", "start": {"callId": "CA1", "streamId": "S1"}},
-    "exotel": {"event": "start", "stream_sid": "S1", "start": {"stream_sid": "S1", "call_sid": "CA1"}},
-}
 AUDIO = {
     "twilio": {"event": "media", "streamSid": "S1", "media": {"payload": PAYLOAD}},
     "plivo": {
@@ -29,74 +19,6 @@ AUDIO = {
     },
     "exotel": {"event": "media", "stream_sid": "S1", "media": {"payload": PAYLOAD}},
 }
-
-
-class Agents:
-    """A running agent-sim on free ports."""
-
-    def __init__(self, arguments, log_path):
-        self.log_path = log_path
-        with open(log_path, "wb") as log:
-            self.proc = subprocess.Popen(
-                [TOOLS / "agent-sim", "--base-port", "0", "--control-port", "0", *arguments],
-                stdout=subprocess.PIPE,
-                stderr=log,
-                text=True,
-            )
-        self.addresses = {}
-        for line in self.proc.stdout:
-            words = line.split()
-            if words[0] == "agent":
-                self.addresses[words[1]] = words[2]
-            elif words[0] == "control":
-                self.control = f"http://{words[1]}"
-            elif words[0] == "ready":
-                return
-        pytest.fail(f"agent-sim did not start: {log_path.read_text()}")
-
-    @property
-    def ws_url(self):
-        return f"ws://{self.addresses['voice-agent-0']}/stream"
-
-    def show(self):
-        return httpx.get(self.control + "/", timeout=DEADLINE_S, trust_env=False).json()
-
-    def tell(self, mode, name="all"):
-        answer = httpx.post(f"{self.control}/agent/{name}/{mode}", timeout=DEADLINE_S, trust_env=False)
-        return answer.status_code
-
-    def stop(self):
-        if self.proc.poll() is None:
-            self.proc.send_signal(signal.SIGTERM)
-        self.proc.stdout.read()
-        return self.proc.wait(DEADLINE_S)
-
-
-@pytest.fixture
-def start_agents(tmp_path):
-    started = []
-
-    def start(*arguments):
-        started.append(Agents(arguments, tmp_path / f"agents-{len(started)}"))
-        return started[-1]
-
-    yield start
-    codes = [agents.stop() for agents in started]
-    logs = "".join(agents.log_path.read_text() for agents in started)
-    assert codes == [0] * len(codes), logs
-    assert not any(report in logs for report in SANITIZER_REPORTS), logs
-
-
-def provide(*arguments):
-    """Runs provider-sim; returns its exit status and its summary."""
-    command = [TOOLS / "provider-sim", "--json", "--quiet", "--gap", "0", *map(str, arguments)]
-    done = subprocess.run(command, capture_output=True, text=True, timeout=DEADLINE_S, check=False)
-    assert not any(report in done.stderr for report in SANITIZER_REPORTS), done.stderr
-    return done.returncode, json.loads(done.stdout)
-
-
-def connect(url):
-    return websockets.connect(url, max_size=None, compression=None, close_timeout=DEADLINE_S)
 
 
 def test_an_agent_echoes_whatever_comes(start_agents):

@@ -296,8 +296,8 @@ def test_calls_are_filtered(start_any):
 
 
 BAD_FILTERS = [
-    ("state", "busy", "state must be allocated, active, connected or expired"),
-    ("state", "", "state must be allocated, active, connected or expired"),
+    ("state", "busy", "state must be allocated, active, connected, expired or granted"),
+    ("state", "", "state must be allocated, active, connected, expired or granted"),
     ("pod", "Not_A_Pod", "pod must be a DNS label"),
     ("pod", "", "pod must be a DNS label"),
     ("merchant", "a b", "merchant may have only"),

@@ -122,9 +122,10 @@ def sign_twilio(token, url, params=()):
 
 
 def sign_plivo(token, url, nonce, params=()):
-    """X-Plivo-Signature-V3 of a POST to a URL without a query."""
-    assert "?" not in url
-    text = url + "?" + "".join(name + value for name, value in sorted(dict(params).items())) + "." + nonce
+    """X-Plivo-Signature-V3 of a POST."""
+    base, _, query = url.partition("?")
+    query = "&".join(sorted(f"{name}={value}" for name, value in urllib.parse.parse_qsl(query, keep_blank_values=True)))
+    text = base + "?" + query + ("." if query else "") + "".join(name + value for name, value in sorted(dict(params).items())) + "." + nonce
     return base64.b64encode(hmac.digest(token.encode(), text.encode(), hashlib.sha256)).decode()
 
 

@@ -28,6 +28,7 @@ enum {
     DUMP_MAX = 16 * 1024 * 1024,
     START_MS = 1000000000,
     XML_DEPTH_MAX = 16,
+    LOOKS_MAX = 50,
 };
 
 static const struct core_settings core_settings = {
@@ -36,6 +37,10 @@ static const struct core_settings core_settings = {
     .connect_timeout_ms = 300000,
     .draining_ttl_ms = 360000,
     .heartbeat_ttl_ms = 60000,
+    .hold_max_wait_ms = 120000,
+    .hold_max_calls = 4,
+    .hold_ageing_ms = 6000,
+    .rescues = true,
 };
 
 /* A store that is nothing but core. */
@@ -52,7 +57,7 @@ struct memory_store {
 
 struct pending {
     struct list link;
-    struct result result;
+    struct result *result; /* in the arena of the command */
     store_done_fn done;
     void *arg;
     int err;
@@ -64,6 +69,8 @@ static struct {
     struct metrics *metrics;
     struct api *api;
     struct http_server *server;
+    bool is_locked;
+    unsigned looks; /* at the request that is under way */
 } world;
 
 static void memory_answer(uv_timer_t *timer)
@@ -74,7 +81,7 @@ static void memory_answer(uv_timer_t *timer)
         struct pending *pending = LIST_ENTRY(memory->pending.next, struct pending, link);
 
         list_remove(&pending->link);
-        pending->done(pending->arg, pending->err, pending->err ? NULL : &pending->result);
+        pending->done(pending->arg, pending->err, pending->err ? NULL : pending->result);
         free(pending);
     }
 }
@@ -84,12 +91,19 @@ static int memory_execute(struct store *store, const struct command *command, st
 {
     struct memory_store *memory = CONTAINER_OF(store, struct memory_store, store);
     struct pending *pending = calloc(1, sizeof(*pending));
+    struct result *result = arena_alloc(arena, sizeof(*result));
 
     assert(pending);
+    if (!result) {
+        free(pending);
+        return -ENOMEM;
+    }
+    memset(result, 0, sizeof(*result));
+    pending->result = result;
     list_init(&pending->link);
     pending->done = done;
     pending->arg = arg;
-    pending->err = core_execute(memory->core, command, memory->now_ms, arena, &pending->result);
+    pending->err = core_execute(memory->core, command, memory->now_ms, arena, result);
     memory->commands++;
     list_append(&memory->pending, &pending->link);
     uv_timer_start(&memory->timer, memory_answer, 0, 0);
@@ -122,8 +136,13 @@ static const struct store_ops memory_ops = {
     .stats = memory_stats,
 };
 
+static void lock(bool is_locked);
+
+/* Whoever waits on purpose is sent away after a while, as by a change of keys: time passes only in parts. */
 static bool is_busy(void *arg UNUSED)
 {
+    if (++world.looks % LOOKS_MAX == 0)
+        lock(world.is_locked);
     return !list_is_empty(&world.memory.pending);
 }
 
@@ -138,12 +157,15 @@ static void world_init(void)
     static const struct api_settings settings = {
         .base_url = "wss://voice.example",
         .ws_url_template =
-            "{base}/{pod}/{ticket}/{call_sid}{flow_suffix}?t={template}&m={merchant}&p={provider}",
+            "{base}/ws/pod/{pod}/{ticket}/{call_sid}{flow_suffix}?t={template}&m={merchant}&p={provider}",
         .busy_message = "all \"lines\" are <busy> & so on",
         .fallback_ws_url = "",
         .identity = "router-0",
         .loop = &world.loop,
         .make_ticket = make_ticket,
+        .public_base_url = "https://voice.example",
+        .rescues = true,
+        .hold_max_wait_ms = 120000,
     };
     char error[256] = "";
     int rc;
@@ -284,7 +306,7 @@ static void check_xml(struct slice text)
 
 static void check_answer(const struct client_answer *answer)
 {
-    static const int statuses[] = {200, 201, 202, 204, 400, 401, 403, 404, 405,
+    static const int statuses[] = {200, 201, 202, 204, 302, 400, 401, 403, 404, 405,
                                    409, 413, 415, 417, 426, 429, 431, 503, 505};
     bool is_known = false;
 
@@ -311,6 +333,7 @@ static void request(struct slice part)
     struct strbuf buf, sent;
     struct slice left;
 
+    world.looks = 0;
     strbuf_init(&sent, NULL, DUMP_MAX);
     strbuf_init(&buf, NULL, CLIENT_ANSWER_MAX);
     strbuf_append(&sent, line.data, line.len);
@@ -344,12 +367,14 @@ static void execute(const struct command *command)
 static void pass_time(struct slice part)
 {
     struct command sweep = {.type = COMMAND_SWEEP};
+    struct command serve = {.type = COMMAND_SERVE};
     uint64_t seconds = 0;
 
     for (size_t i = 1; i < part.len && i < 7; i++)
         seconds = seconds * 10 + (uint64_t)(unsigned char)part.data[i] % 10;
     world.memory.now_ms += seconds * 1000;
     execute(&sweep);
+    execute(&serve);
 }
 
 static void sync_pods(struct slice part)
@@ -418,7 +443,6 @@ static void lock(bool is_locked)
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {
     struct input input = {data, size};
-    bool is_locked = input_byte(&input) == 'L';
     int rc;
 
     if (!world.server)
@@ -427,9 +451,10 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
     assert(rc == 0);
     core_on_ended(world.memory.core, world.memory.on_ended, world.memory.on_ended_arg);
     world.memory.now_ms = START_MS;
-    lock(is_locked);
+    world.is_locked = input_byte(&input) == 'L';
+    lock(world.is_locked);
     for (int i = 0; input.size > 0 && i < PARTS_MAX; i++)
-        carry_out(input_until(&input, FUZZ_SEPARATOR), is_locked);
+        carry_out(input_until(&input, FUZZ_SEPARATOR), world.is_locked);
     check_dump(world.memory.core);
     world.memory.core = core_free(world.memory.core);
     log_flush();

@@ -149,7 +149,8 @@ static void handle(struct http_request *request, void *arg UNUSED)
     struct strbuf buf;
 
     strbuf_init(&buf, http_request_arena(request), HEAD_REQUEST_MAX);
-    head_write_request(NULL, request, SLICE("/agent"), &call, &buf);
+    head_write_request(NULL, request, SLICE("/agent"), false, &buf);
+    head_end_request(&call, &buf);
     if (!strbuf_failed(&buf))
         check_request(strbuf_slice(&buf));
     http_respond(request, 200, "text/plain", SLICE("seen"));

@@ -406,8 +406,8 @@ static bool is_first_type(enum command_type type)
  */
 static enum command_type type_of(uint8_t kind)
 {
-    static_assert(COMMAND_TYPES <= 0x20, "five bits choose the command");
-    size_t at = (kind & 0x1f) % COMMAND_TYPES;
+    static_assert(COMMAND_TYPES <= 0x40, "six bits choose the command: letters, then digits");
+    size_t at = ((kind & 0x1fU) + ((kind & 0x60) == 0x20 ? 0x20U : 0)) % COMMAND_TYPES;
     size_t later = ARRAY_LEN(first_types);
 
     if (at < ARRAY_LEN(first_types))

@@ -188,7 +188,7 @@ def test_the_client_library_is_in_packages_of_its_own(libraries, contents, tmp_p
         listed = subprocess.run(["dpkg-deb", "-c", package], check=True, stdout=subprocess.PIPE, text=True).stdout
         names.append({line.split()[5] for line in listed.splitlines() if not line.endswith("/")})
     runtime, dev = ({re.sub(r".*/", "", name) for name in each} for each in names)
-    assert {"libsmartrouter.so.1", "libsmartrouter.so.1.0.0"} <= runtime
+    assert {"libsmartrouter.so.1", "libsmartrouter.so.1.1.0"} <= runtime
     assert {"smartrouter.h", "libsmartrouter.so", "libsmartrouter.a", "smartrouter.pc", "agent.c"} <= dev
     assert not list(contents.rglob("*libsmartrouter*.so*")), "the router does not need it"
     # A program builds with what both unpack.

@@ -258,8 +258,8 @@ def test_the_hook_of_an_agent_waits_for_its_calls(namespace, start_in, tmp_path,
         wait_until(lambda: state() == "draining", "the pod drains")
         asked = 'http_requests_total{method="GET",endpoint="/api/v1/pod/{name}/drained",status="%s"}'
         answers = lambda status: metric(router, asked % status, admin)
-        if kind == "StatefulSet":  # 202 is one of the others
-            wait_until(lambda: answers("other") >= 2 or hook.poll() is not None, "it asks again")
+        if kind == "StatefulSet":
+            wait_until(lambda: answers("202") >= 2 or hook.poll() is not None, "it asks again")
         with pytest.raises(subprocess.TimeoutExpired):
             hook.wait(1)
         assert router.post("/api/v1/release", {"call_sid": "CA1"}, headers=admin).status_code == 200

@@ -64,6 +64,40 @@ const answers = {
     response.addStream(q.url, attributes);
     return response.toXML();
   },
+  "twilio stream and after": (q) => {
+    const response = new twilio.twiml.VoiceResponse();
+    response.connect({ action: q.after, method: "POST" }).stream({ url: q.url });
+    return response.toString();
+  },
+  "twilio later": (q) => {
+    const response = new twilio.twiml.VoiceResponse();
+    response.pause({ length: 1 });
+    response.redirect({ method: "POST" }, q.after);
+    return response.toString();
+  },
+  "twilio hangup": () => {
+    const response = new twilio.twiml.VoiceResponse();
+    response.hangup();
+    return response.toString();
+  },
+  "plivo stream and after": (q) => {
+    const response = plivo.Response();
+    const attributes = { bidirectional: true, keepCallAlive: true, contentType: "audio/x-mulaw;rate=8000" };
+    response.addStream(q.url, attributes);
+    response.addRedirect(q.after, { method: "POST" });
+    return response.toXML();
+  },
+  "plivo later": (q) => {
+    const response = plivo.Response();
+    response.addWait({ length: 1 });
+    response.addRedirect(q.after, { method: "POST" });
+    return response.toXML();
+  },
+  "plivo hangup": () => {
+    const response = plivo.Response();
+    response.addHangup({});
+    return response.toXML();
+  },
   "plivo busy": (q) => {
     const response = plivo.Response();
     response.addSpeak(q.text);

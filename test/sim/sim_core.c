@@ -14,7 +14,7 @@
 #include "sim.h"
 
 enum {
-    ARENA_MAX = 4 * 1024 * 1024,
+    ARENA_MAX = 16 * 1024 * 1024,
     DUMP_MAX = 1024 * 1024,
 };
 
@@ -50,9 +50,14 @@ static void replicate(void *arg, const struct record *record)
 
 void execute(struct sim *sim)
 {
-    int rc = core_execute(sim->core, &sim->command, sim->now_ms, &sim->arena, &sim->result);
+    int rc;
 
+    settle(sim); /* the command before, of the same step */
+    memset(sim->was_told, 0, sizeof(sim->was_told));
+    rc = core_execute(sim->core, &sim->command, sim->now_ms, &sim->arena, &sim->result);
     SIM_CHECK(sim, rc == 0, "core_execute: %d", rc);
+    sim->is_unsettled = true;
+    settle_others(sim);
     sim->counts.outcomes[sim->command.type][sim->result.outcome]++;
 }
 
@@ -107,6 +112,9 @@ static void dump_line(void *arg, const struct record *record)
         strbuf_printf(buf, "B %s %" PRIu64 " %" PRIu64 "\n", record->renewed.call_sid, record->renewed.at_ms,
                       record->renewed.by);
         break;
+    case RECORD_CONNECTED:
+        strbuf_printf(buf, "C! %s\n", record->connected.call_sid);
+        break;
     case RECORD_PLACED:
         strbuf_printf(buf, "L %s %" PRIu64 "\n", record->placed.call_sid, record->placed.at_ms);
         break;
@@ -121,6 +129,15 @@ static void dump_line(void *arg, const struct record *record)
                       record->version.number, record->version.at_ms, record->version.by,
                       record->version.text);
         break;
+    case RECORD_WAITING:
+        strbuf_printf(buf, "W %s %" PRIu64 " %" PRIu64 " %" PRIu64 " %" PRIu64 " %" PRIu64 " %s %s %s\n",
+                      record->waiting.call_sid, record->waiting.since_ms, record->waiting.until_ms,
+                      record->waiting.flags, record->waiting.ahead_ms, record->waiting.priority,
+                      record->waiting.merchant_id, record->waiting.provider, record->waiting.pools);
+        break;
+    case RECORD_GRANTED:
+        strbuf_printf(buf, "G %s %" PRIu64 "\n", record->granted.call_sid, record->granted.since_ms);
+        break;
     default:
         strbuf_printf(buf, "? %d\n", (int)record->type);
     }
@@ -134,7 +151,8 @@ static int compare_lines(const void *a, const void *b)
 /* The dump with its lines sorted, because slots and hash tables may differ in their order. */
 static const char *sorted_dump(struct sim *sim, const struct core *core)
 {
-    char **lines = arena_alloc(&sim->arena, (PODS + 4 * SIDS + MERCHANTS + 1) * sizeof(*lines));
+    char **lines =
+        arena_alloc(&sim->arena, (PODS + 8 * SIDS + HISTORY_MAX * (MERCHANTS + 1)) * sizeof(*lines));
     struct dump raw = {.now_ms = sim->now_ms};
     struct strbuf sorted;
     size_t count = 0;
@@ -174,6 +192,15 @@ static void check_dump(struct sim *sim, const char *dump)
         snprintf(line, sizeof(line), "\nO CA%d %d %" PRIu64 "\n", i, (int)call->why, call->over_at_ms);
         SIM_CHECK(sim, (strstr(dump, line) != NULL) == is_over(sim, call), "CA%d: its recorded end is wrong",
                   i);
+        snprintf(line, sizeof(line), "\nW CA%d %" PRIu64 " %" PRIu64 " %d ", i, call->wait.since_ms,
+                 call->wait.until_ms, call->wait.is_rescued + 2 * call->wait.was_renewed);
+        SIM_CHECK(sim,
+                  (strstr(dump, line) != NULL) ==
+                      (call->wait.is_waiting || (call->is_known && call->is_granted)),
+                  "CA%d: its wait is wrong", i);
+        snprintf(line, sizeof(line), "\nG CA%d %" PRIu64 "\n", i, call->wait.since_ms);
+        SIM_CHECK(sim, (strstr(dump, line) != NULL) == (call->is_known && call->is_granted),
+                  "CA%d: whether it is granted is wrong", i);
     }
 }
 
@@ -217,6 +244,7 @@ static void sim_deaf(struct sim *sim)
     core_after_outage(sim->core, sim->now_ms);
     core_after_outage(sim->replica, sim->now_ms); /* it has no record of this */
     shadow_forgive(sim);
+    sim_serve(sim); /* as the leader does: some that were overdue are not any more */
 }
 
 /* Nobody can reach the store for up to three leases; then all speak at once, before anything is swept. */
@@ -240,8 +268,10 @@ static void sim_restart(struct sim *sim)
     core_on_record(sim->core, replicate, sim);
     core_on_ended(sim->core, shadow_end, sim);
     core_on_finished(sim->core, shadow_over, sim);
+    core_on_changed(sim->core, shadow_told, sim);
     shadow_restart(sim);
     sim->counts.restarts++;
+    sim_serve(sim);
 }
 
 /* Core's list of calls is the shadow's, no more and no less. */
@@ -322,11 +352,11 @@ static void run_operation(struct sim *sim)
         {sim_move, 4},      {sim_renew, 6},    {sim_carry, 5},    {sim_heartbeat, 12}, {sim_drain, 4},
         {sim_pod_seen, 14}, {sim_pod_gone, 2}, {sim_sync, 2},     {sim_sweep, 5},      {sim_rebalance, 3},
         {sim_scale, 3},     {sim_tiers, 1},    {sim_merchant, 2}, {sim_time, 8},       {sim_restart, 1},
-        {sim_deaf, 1},      {sim_outage, 2},
+        {sim_deaf, 1},      {sim_outage, 2},   {sim_keep, 12},    {sim_serve, 6},      {sim_depart, 1},
     };
     static const struct operation after_outage[] = {
         {sim_allocate, 6}, {sim_undo, 1},  {sim_release, 2}, {sim_hold, 3},      {sim_leave, 1},
-        {sim_move, 3},     {sim_renew, 2}, {sim_carry, 1},   {sim_heartbeat, 4},
+        {sim_move, 3},     {sim_renew, 2}, {sim_carry, 1},   {sim_heartbeat, 4}, {sim_keep, 3},
     };
 
     if (sim->outage == 0)
@@ -342,6 +372,7 @@ static void sim_step(struct sim *sim)
     char error[256];
 
     run_operation(sim);
+    settle(sim);
     if (!core_check(sim->core, error, sizeof(error)))
         SIM_FAIL(sim, "%s", error);
     SIM_CHECK(sim, sim->tombstones_told == sim->tombstones_due,
@@ -380,6 +411,30 @@ static void report(const struct sim *sim)
            " syncs kept some; %" PRIu64 " calls outlived a restart\n",
            counts->absent[COMMAND_POD_GONE], counts->absent[COMMAND_SYNC], counts->unabsent,
            counts->kept_pods, counts->outlived);
+    printf("waiting: %" PRIu64 " joined, %" PRIu64 " rejoined, %" PRIu64 " rescued, %" PRIu64
+           " found the line full; %" PRIu64 " granted, %" PRIu64 " abandoned, %" PRIu64 " timed out, %" PRIu64
+           " released, %" PRIu64 " undone, %" PRIu64 " adopted, %" PRIu64 " waited again, %zu left\n",
+           counts->joined, counts->rejoined, counts->rescued, counts->line_full, counts->granted,
+           counts->waits_abandoned, counts->waits_timed_out, counts->waits_released, counts->waits_undone,
+           counts->waits_adopted, counts->waited_again, shadow_line_size(sim));
+    printf("granted: taken by %" PRIu64 " allocations, %" PRIu64 " holds, %" PRIu64 " renewals, %" PRIu64
+           " heartbeats; %" PRIu64 " not taken; %" PRIu64
+           " passed an overdue call; rescued by a move: %" PRIu64 "; %" PRIu64 " departed, %" PRIu64
+           " releases kept, %" PRIu64 " resumes refused, %" PRIu64 " of ended calls\n",
+           counts->taken[COMMAND_ALLOCATE], counts->taken[COMMAND_HOLD], counts->taken[COMMAND_RENEW],
+           counts->taken[COMMAND_HEARTBEAT], counts->untaken, counts->passed_over, counts->rescue_moves,
+           counts->departed, counts->kept_releases, counts->resumes_refused, counts->resumed_ends);
+}
+
+static bool have_happened(const char *what, const uint64_t *counts, size_t count)
+{
+    for (size_t i = 0; i < count; i++) {
+        if (!counts[i]) {
+            fprintf(stderr, "number %zu of %s that must happen did not\n", i, what);
+            return false;
+        }
+    }
+    return true;
 }
 
 /* A run in which something never happened has tested less than it says. */
@@ -429,14 +484,35 @@ static bool nothing_was_left_out(const struct sim *sim)
         counts->outlived,
         sim->tombstones_told,
     };
+    const uint64_t must_wait[] = {
+        counts->joined,
+        counts->rejoined,
+        counts->waited_again,
+        counts->elsewhere,
+        counts->line_full,
+        counts->granted,
+        counts->waits_abandoned,
+        counts->waits_timed_out,
+        counts->waits_released,
+        counts->waits_undone,
+        counts->waits_adopted,
+        counts->taken[COMMAND_ALLOCATE],
+        counts->taken[COMMAND_HOLD],
+        counts->taken[COMMAND_RENEW],
+        counts->taken[COMMAND_HEARTBEAT],
+        counts->untaken,
+        counts->passed_over,
+        counts->departed,
+        counts->resumes_refused,
+        counts->resumed_ends,
+    };
+    const uint64_t must_rescue[] = {counts->rescued, counts->rescue_moves, counts->kept_releases};
 
-    for (size_t i = 0; i < ARRAY_LEN(must_happen); i++) {
-        if (!must_happen[i]) {
-            fprintf(stderr, "number %zu of what must happen did not\n", i);
-            return false;
-        }
-    }
-    return true;
+    return have_happened("what", must_happen, ARRAY_LEN(must_happen)) &&
+           (sim->settings.hold_max_wait_ms == 0 ||
+            have_happened("the waits", must_wait, ARRAY_LEN(must_wait))) &&
+           (sim->settings.hold_max_wait_ms == 0 || !sim->settings.rescues ||
+            have_happened("the rescues", must_rescue, ARRAY_LEN(must_rescue)));
 }
 
 int main(int argc, char **argv)
@@ -461,7 +537,11 @@ int main(int argc, char **argv)
                                           .call_max_duration_ms = 3600000,
                                           .connect_timeout_ms = sim.seed % 2 ? 0 : 300000,
                                           .draining_ttl_ms = 360000,
-                                          .heartbeat_ttl_ms = 90000};
+                                          .heartbeat_ttl_ms = 90000,
+                                          .hold_max_wait_ms = sim.seed % 5 ? 60000 : 0,
+                                          .hold_max_calls = 12,
+                                          .hold_ageing_ms = 3000,
+                                          .rescues = sim.seed % 7 != 0};
     arena_init(&sim.arena, ARENA_MAX);
     for (unsigned i = 0; i < SIDS; i++)
         snprintf(sim.sid_names[i], sizeof(sim.sid_names[i]), "CA%u", i);
@@ -476,11 +556,13 @@ int main(int argc, char **argv)
     core_on_record(sim.core, replicate, &sim);
     core_on_ended(sim.core, shadow_end, &sim);
     core_on_finished(sim.core, shadow_over, &sim);
+    core_on_changed(sim.core, shadow_told, &sim);
     for (sim.step = 0; sim.step < steps; sim.step++) {
         sim_step(&sim);
         if (sim.step && sim.step % 1000000 == 0)
             fprintf(stderr, "%" PRIu64 " steps\n", sim.step);
     }
+    check_nobody_forgotten(&sim);
     report(&sim);
     core_free(sim.core);
     core_free(sim.replica);

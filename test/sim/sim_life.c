@@ -58,6 +58,7 @@ static void expect_lost(struct sim *sim, struct lists *lists, const char *sid, i
         return;
     }
     if (pod != NOWHERE && take(lists->adopted, &lists->adopted_at, sid)) {
+        sim->counts.waits_adopted += call->wait.is_waiting;
         *call = (struct shadow_call){.is_known = true,
                                      .pod = pod,
                                      .provider = provider,
@@ -91,7 +92,9 @@ static void expect_known(struct sim *sim, struct lists *lists, const char *sid, 
         return;
     }
     SIM_CHECK(sim, take(lists->renewed, &lists->renewed_at, sid), "call %s was not renewed", sid);
+    shadow_take(sim, call);
     shadow_renew(sim, call);
+    call->is_the_gateways = false;
     if (!call->provider[0])
         call->provider = provider;
 }
@@ -109,6 +112,8 @@ static void renew(struct sim *sim, const char *const *sids, const int *pods, siz
 {
     const char *names[SIDS] = {NULL};
     const char *providers[SIDS];
+    bool can_move[SIDS];
+    bool has_can_move = pick(sim, 8) != 0;
     struct lists lists = {
         .renewed = &sim->result.renew.renewed,
         .adopted = &sim->result.renew.adopted,
@@ -121,13 +126,18 @@ static void renew(struct sim *sim, const char *const *sids, const int *pods, siz
         names[i] = pods[i] == NOWHERE ? NULL : sim->pod_names[pods[i]];
     for (size_t i = 0; i < count; i++)
         providers[i] = pods ? some_provider(sim) : "";
+    for (size_t i = 0; i < count; i++)
+        can_move[i] = pick(sim, 4) != 0;
     sim->command = (struct command){.type = COMMAND_RENEW,
                                     .renew = {.call_sids = sids,
                                               .count = count,
                                               .carrier = is_carrier ? "router-0" : NULL,
                                               .pods = pods ? names : NULL,
-                                              .providers = pods ? providers : NULL}};
+                                              .providers = pods ? providers : NULL,
+                                              .can_move = has_can_move ? can_move : NULL}};
     execute(sim);
+    if (is_carrier)
+        sim->carrier_at_ms = sim->now_ms;
     SIM_CHECK(sim, sim->result.renew.expires_at_ms == sim->now_ms + sim->settings.lease_ttl_ms,
               "the answer has another lease");
     for (size_t i = 0; i < count; i++) {
@@ -142,6 +152,8 @@ static void renew(struct sim *sim, const char *const *sids, const int *pods, siz
         if (is_carrier && call->is_known && (pod == NOWHERE || pod == call->pod)) {
             call->is_carried = true;
             call->was_connected = true;
+            call->is_the_gateways = true;
+            call->can_move = pod != NOWHERE && has_can_move && can_move[i];
         }
     }
     check_all_taken(sim, &lists);

@@ -79,9 +79,37 @@ static const char *const some_sids[] = {"CA1", "CA2", "CA9"};
 static const char *const lost_sids[] = {"CA7", "CA8", "CA2"};
 static const char *const lost_pods[] = {"pod-d", "pod-a", "pod-d"};
 
+static const char *const movable_sids[] = {"CW0"};
+static const char *const movable_pods[] = {"pod-g"};
+static const bool movable[] = {true};
+static const char *const waiting_sids[] = {"CW5", "CW6"};
+static const struct keep_call kept_calls[] = {
+    {{.call_sid = "CW1", .merchant_id = "w", .provider = ""}},
+    {{.call_sid = "CW0", .merchant_id = "", .provider = ""}, .is_first = true},
+    {{.call_sid = "CW7",
+      .merchant_id = "w",
+      .provider = "plivo",
+      .since_ms = 1769999990000,
+      .until_ms = 1770000090000}},
+    {{.call_sid = "CW8", .merchant_id = "", .provider = "", .since_ms = 1769999990000, .until_ms = 1}},
+    {{.call_sid = "CW8", .merchant_id = "", .provider = ""}},
+    {{.call_sid = "CA5", .merchant_id = "", .provider = ""}},
+};
+
 #define ALLOCATE(sid, merchant)                                                                              \
     {                                                                                                        \
         .type = COMMAND_ALLOCATE, .allocate = { sid, merchant, "twilio", .attempt = __LINE__ }               \
+    }
+#define WAIT(sid, merchant)                                                                                  \
+    {                                                                                                        \
+        .type = COMMAND_ALLOCATE, .allocate = {                                                              \
+            sid,                                                                                             \
+            merchant,                                                                                        \
+            "twilio",                                                                                        \
+            .attempt = __LINE__,                                                                             \
+            .waits = true,                                                                                   \
+            .holder = "router-0"                                                                             \
+        }                                                                                                    \
     }
 #define SEE(...)                                                                                             \
     {                                                                                                        \
@@ -152,6 +180,47 @@ static const struct command scenario[] = {
     {.type = COMMAND_HISTORY, .history = {"m"}},
     {.type = COMMAND_MERCHANT_REMOVE, .merchant_remove = {"m"}},
     {.type = COMMAND_HISTORY},
+    /* The line. There is one pod. */
+    {.type = COMMAND_TIERS_SET, .tiers_set = {"{\"gold\":1,\"s\":{\"type\":\"shared\",\"target\":1}}"}},
+    {.type = COMMAND_SYNC, .sync = {POD_SOURCE_KUBERNETES, NULL, 0}},
+    SEE("pod-g", true, "1"),
+    {.type = COMMAND_MERCHANT_SET, .merchant_set = {"w", "{\"fallback\":[\"gold\"],\"priority\":2}"}},
+    ALLOCATE("CW0", ""),
+    {.type = COMMAND_RENEW, .renew = {movable_sids, 1, "router-0", movable_pods, .can_move = movable}},
+    WAIT("CW1", "w"),
+    WAIT("CW2", ""),
+    WAIT("CW3", "w"),
+    WAIT("CW2", ""),
+    {.type = COMMAND_MERCHANT_SET, .merchant_set = {"w", "{\"fallback\":[\"s\",\"gold\"]}"}},
+    WAIT("CW1", "w"), /* its chain is longer now */
+    {.type = COMMAND_KEEP, .keep = {kept_calls, ARRAY_LEN(kept_calls), "router-0"}},
+    {.type = COMMAND_WAITING, .waiting = {.limit = 2}},
+    {.type = COMMAND_CALL, .call = {"CW1"}},
+    {.type = COMMAND_STORY, .call = {"CW1"}},
+    {.type = COMMAND_HOLD, .hold = {"CW2", "router-0"}},
+    {.type = COMMAND_POD_GONE, .pod_gone = {"pod-g", POD_SOURCE_KUBERNETES}}, /* CW0 joins the line */
+    SEE("pod-h", true, "1"),                                                  /* and is granted */
+    {.type = COMMAND_HOLD, .hold = {"CW0", "router-0"}},
+    {.type = COMMAND_RELEASE, .release = {"CW3"}},
+    {.type = COMMAND_MOVE_CALL, .move = {"CW0", "pod-h", 1000, .carrier = "router-0"}},
+    {.type = COMMAND_UNDRAIN, .undrain = {"pod-h"}},
+    SEE("pod-i", true, "1"),
+    SEE("pod-j", true, "1"),
+    WAIT("CW1", "w"),
+    {.type = COMMAND_DEPART, .depart = {movable_sids, 1, "router-0"}},
+    {.type = COMMAND_ALLOCATE, .allocate = {"CW0", "", "", .is_resume = true}},
+    {.type = COMMAND_ALLOCATE, .allocate = {"CW3", "", "", .is_resume = true}},
+    {.type = COMMAND_ALLOCATE, .allocate = {"CW9", "", "", .is_resume = true, .resume_pod = "pod-j"}},
+    {.type = COMMAND_SERVE},
+    WAIT("CW5", "w"),
+    WAIT("CW6", "w"),
+    {.type = COMMAND_UNDO, .undo = {"CW6", __LINE__ - 1}},
+    {.type = COMMAND_HEARTBEAT, .heartbeat = {"pod-h", waiting_sids, 2}},
+    {.type = COMMAND_DRAIN, .drain = {"pod-i", 1000}},
+    {.type = COMMAND_SERVE, .serve = {.limit = 1}},
+    {.type = COMMAND_SWEEP},
+    {.type = COMMAND_SYNC, .sync = {POD_SOURCE_KUBERNETES, NULL, 0}},
+    {.type = COMMAND_STATUS},
 };
 
 static void replicate(void *arg, const struct record *record)
@@ -180,12 +249,18 @@ static void dump_line(void *arg, const struct record *record)
         strbuf_printf(buf, "%s", "call;"); /* in no particular order: their number counts here */
     else if (record->type == RECORD_RENEWED || record->type == RECORD_RENEWED_BY)
         strbuf_printf(buf, "%s", "renewed;");
+    else if (record->type == RECORD_CONNECTED)
+        strbuf_printf(buf, "%s", "connected;");
     else if (record->type == RECORD_PLACED)
         strbuf_printf(buf, "%s", "placed;");
     else if (record->type == RECORD_TOMBSTONE)
         strbuf_printf(buf, "%s over;", record->tombstone.call_sid);
     else if (record->type == RECORD_VERSION)
         strbuf_printf(buf, "%s", "version;"); /* in no particular order */
+    else if (record->type == RECORD_WAITING)
+        strbuf_printf(buf, "%s waits %s;", record->waiting.call_sid, record->waiting.pools);
+    else if (record->type == RECORD_GRANTED)
+        strbuf_printf(buf, "%s", "granted;");
     else if (record->type == RECORD_TIERS)
         strbuf_printf(buf, "%s;", record->tiers.text);
 }
@@ -214,7 +289,11 @@ static bool run(uint64_t n)
                                            .call_max_duration_ms = 3600000,
                                            .connect_timeout_ms = 5000,
                                            .draining_ttl_ms = 360000,
-                                           .heartbeat_ttl_ms = 90000};
+                                           .heartbeat_ttl_ms = 90000,
+                                           .hold_max_wait_ms = 30000,
+                                           .hold_max_calls = 100,
+                                           .hold_ageing_ms = 1000,
+                                           .rescues = true};
     struct core *core = NULL;
     struct core *replica = NULL;
     struct arena arena;

@@ -54,7 +54,20 @@ static const char *const random_merchants[] = {
     "{\"tier\":7}",
     "{\"tier\":\"\",\"pool\":null,\"fallback\":[\"merchant:m1\",\"gold\",\"gold\"]}",
     "{\"pool\":\"m1\",\"tier\":\"dedicated\"}",
+    "{\"priority\":9,\"hold_seconds\":120}",
+    "{\"tier\":\"standard\",\"priority\":3,\"hold_seconds\":20,\"max_waiting\":2}",
+    "{\"hold_seconds\":0,\"priority\":1}",
+    "{\"fallback\":[\"gold\",\"basic\"],\"hold_seconds\":30,\"max_waiting\":0}",
+    "{\"pool\":\"m1\",\"hold_seconds\":45,\"max_waiting\":3}",
     "[]",
+    "{\"priority\":3}",
+    "{\"priority\":9,\"tier\":\"standard\"}",
+    "{\"hold_seconds\":20,\"max_waiting\":2}",
+    "{\"hold_seconds\":0,\"tier\":\"gold\"}",
+    "{\"hold_seconds\":300,\"priority\":1,\"fallback\":[\"standard\",\"basic\"]}",
+    "{\"max_waiting\":1}",
+    "{\"max_waiting\":0,\"pool\":\"m1\"}",
+    "{\"priority\":10}",
 };
 
 #endif

@@ -134,12 +134,10 @@ static void open_store(struct world *world, const struct core_settings *settings
     store_on_ended(world->store, lost_calls_told, world);
 }
 
-void world_init_with(struct world *world, struct world_kind *kind, const char *tiers,
-                     uint64_t connect_timeout_ms)
+static void world_open(struct world *world, struct world_kind *kind, const char *tiers,
+                       struct core_settings settings)
 {
-    struct core_settings settings = core_settings_with(connect_timeout_ms);
-
-    *world = (struct world){.kind = kind, .now_ms = UINT64_C(1770000000000)};
+    *world = (struct world){.kind = kind, .now_ms = UINT64_C(1770000000000), .settings = settings};
     log_set_fd(open("/dev/null", O_WRONLY | O_CLOEXEC));
     arena_init(&world->arena, 64 * 1024 * 1024);
     assert_int_equal(uv_loop_init(&world->loop), 0);
@@ -151,6 +149,24 @@ void world_init_with(struct world *world, struct world_kind *kind, const char *t
     }
     if (tiers)
         assert_int_equal(tiers_set(world, tiers)->outcome, OUTCOME_OK);
+}
+
+void world_init_with(struct world *world, struct world_kind *kind, const char *tiers,
+                     uint64_t connect_timeout_ms)
+{
+    world_open(world, kind, tiers, core_settings_with(connect_timeout_ms));
+}
+
+void world_init_waiting(struct world *world, struct world_kind *kind, const char *tiers, int count)
+{
+    struct core_settings settings = core_settings_with(0);
+
+    settings.hold_max_wait_ms = WAIT_MAX;
+    settings.hold_max_calls = WAITING_MAX;
+    settings.hold_ageing_ms = AGEING;
+    settings.rescues = true;
+    world_open(world, kind, tiers, settings);
+    add_pods(world, count);
 }
 
 void world_init(struct world *world, struct world_kind *kind, const char *tiers)
@@ -232,6 +248,14 @@ void world_on_finished(struct world *world, call_finished_fn fn, void *arg)
         core_on_finished(world->core, fn, arg);
 }
 
+void world_on_changed(struct world *world, call_changed_fn fn, void *arg)
+{
+    if (world->store)
+        store_on_changed(world->store, fn, arg);
+    else
+        core_on_changed(world->core, fn, arg);
+}
+
 struct core *world_new_core(void)
 {
     struct core_settings settings = core_settings_with(0);
@@ -248,9 +272,10 @@ static void apply(void *arg, const struct record *record)
 
 void world_reload(struct world *world)
 {
-    struct core *next = world_new_core();
+    struct core *next = NULL;
 
     assert_null(world->store);
+    assert_int_equal(core_new(&world->settings, &next), 0);
     core_dump(world->core, apply, next);
     core_free(world->core);
     world->core = next;
@@ -434,6 +459,71 @@ void lose_calls_of(struct world *world, const char *name)
 {
     assert_int_equal(remove_pod(world, name)->outcome, OUTCOME_OK);
     assert_true(see(world, seen_of(name))->pod_seen.is_new);
+}
+
+struct result *wait_for(struct world *world, const char *sid, const char *merchant)
+{
+    return run(world, &(struct command){.type = COMMAND_ALLOCATE,
+                                        .allocate = {sid, merchant, "twilio", .waits = true}});
+}
+
+struct result *wait_held(struct world *world, const char *sid)
+{
+    return run(world, &(struct command){.type = COMMAND_ALLOCATE,
+                                        .allocate = {sid, "", "twilio", .waits = true, .holder = CARRIER}});
+}
+
+struct result *resume(struct world *world, const char *sid, const char *pod_name)
+{
+    return run(world, &(struct command){.type = COMMAND_ALLOCATE,
+                                        .allocate = {sid, "", "twilio", .waits = true, .is_resume = true,
+                                                     .resume_pod = pod_name}});
+}
+
+struct result *keep_waiting(struct world *world, const char *sid, uint64_t since_ms, uint64_t until_ms)
+{
+    return keep_as(world, CARRIER,
+                   (struct keep_call){.call = {.call_sid = sid, .since_ms = since_ms, .until_ms = until_ms}});
+}
+
+struct result *keep_as(struct world *world, const char *holder, struct keep_call call)
+{
+    call.call.merchant_id = "";
+    call.call.provider = "twilio";
+    return run(world, &(struct command){.type = COMMAND_KEEP, .keep = {&call, 1, holder}});
+}
+
+struct result *hold_as(struct world *world, const char *carrier, const char *sid, uint64_t claim)
+{
+    return run(world, &(struct command){.type = COMMAND_HOLD,
+                                        .hold = {sid, carrier, .is_held = true, .claim = claim}});
+}
+
+struct result *serve(struct world *world)
+{
+    return run(world, &(struct command){.type = COMMAND_SERVE});
+}
+
+struct result *carry_movable(struct world *world, const char *sid, const char *pod_name)
+{
+    const char *sids[] = {sid};
+    const char *pods[] = {pod_name};
+    const bool can_move[] = {true};
+
+    return run(world, &(struct command){.type = COMMAND_RENEW,
+                                        .renew = {sids, 1, CARRIER, pods, .can_move = can_move}});
+}
+
+const struct waiting_call *waiting_of(struct world *world, const char *sid)
+{
+    run(world, &(struct command){.type = COMMAND_CALL, .call = {.call_sid = sid}});
+    assert_int_equal(world->result.outcome, OUTCOME_WAITING);
+    return &world->result.call.waiting;
+}
+
+size_t waiting_count(struct world *world)
+{
+    return run(world, &(struct command){.type = COMMAND_STATUS})->status.waiting;
 }
 
 struct result *sweep(struct world *world)

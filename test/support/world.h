@@ -27,6 +27,9 @@ enum {
     MINUTE = 60000,
     HOUR = 60 * MINUTE,
     LEASE = 15 * MINUTE,
+    WAIT_MAX = 2 * MINUTE,
+    WAITING_MAX = 8,
+    AGEING = 6000,
 };
 
 #define CARRIER "router-0" /* the process that holds, carries and leaves calls */
@@ -58,6 +61,7 @@ struct world {
     struct arena arena;
     struct result result;
     char dir[64];
+    struct core_settings settings;
     size_t told;                              /* calls that ended without being released */
     size_t told_of[CALL_END_UNMENTIONED + 1]; /* the same, by reason */
     char told_merchant[MERCHANT_ID_MAX + 1];  /* of the last one */
@@ -69,6 +73,8 @@ void world_init(struct world *world, struct world_kind *kind, const char *tiers)
 void world_init_pods(struct world *world, struct world_kind *kind, const char *tiers, int count);
 void world_init_with(struct world *world, struct world_kind *kind, const char *tiers,
                      uint64_t connect_timeout_ms);
+/* The same with pods, where calls wait for WAIT_MAX, at most WAITING_MAX of them, and are rescued. */
+void world_init_waiting(struct world *world, struct world_kind *kind, const char *tiers, int count);
 void world_release(struct world *world);
 
 /* Lets time pass, for the store alone. */
@@ -77,6 +83,8 @@ uint64_t world_now(const struct world *world);
 
 /* Reports the ends of carried calls; with Redis not at once. */
 void world_on_finished(struct world *world, call_finished_fn fn, void *arg);
+/* The same for what happens to calls that are held or carried. */
+void world_on_changed(struct world *world, call_changed_fn fn, void *arg);
 
 /* An empty core with the settings of the worlds. The caller frees it. */
 struct core *world_new_core(void);
@@ -108,6 +116,21 @@ struct result *drain(struct world *world, const char *pod, uint64_t ttl_ms);
 struct result *undrain(struct world *world, const char *pod);
 struct result *move(struct world *world, const char *sid, const char *from, uint64_t aside_ms);
 struct result *sweep(struct world *world);
+/* A request that waits, without a holder; and with CARRIER as its holder. */
+struct result *wait_for(struct world *world, const char *sid, const char *merchant);
+struct result *wait_held(struct world *world, const char *sid);
+struct result *resume(struct world *world, const char *sid, const char *pod_name);
+/* CARRIER keeps a call that waits since then, at most until then; 0: it does not know. */
+struct result *keep_waiting(struct world *world, const char *sid, uint64_t since_ms, uint64_t until_ms);
+/* Its merchant_id and provider are added. */
+struct result *keep_as(struct world *world, const char *holder, struct keep_call call);
+/* For a stream that is held. */
+struct result *hold_as(struct world *world, const char *carrier, const char *sid, uint64_t claim);
+struct result *serve(struct world *world);
+/* A renewal by CARRIER of a call that may be moved to another pod. */
+struct result *carry_movable(struct world *world, const char *sid, const char *pod_name);
+const struct waiting_call *waiting_of(struct world *world, const char *sid);
+size_t waiting_count(struct world *world);
 /* Of the request `attempt`; 0: the store gives it a number. */
 struct result *ask(struct world *world, const char *sid, uint64_t attempt);
 struct result *undo(struct world *world, const char *sid, uint64_t attempt);
@@ -142,8 +165,11 @@ extern const struct world_case cases_history[];
 extern const struct world_case cases_activity[];
 extern const struct world_case cases_autoscale[];
 extern const struct world_case cases_story[];
+extern const struct world_case cases_line[];
+extern const struct world_case cases_rescue[];
 /* Of a store, not of core: the numbers that it gives to requests, and its events. */
 extern const struct world_case cases_attempts[];
 extern const struct world_case cases_events[];
+extern const struct world_case cases_line_events[];
 
 #endif

@@ -141,6 +141,33 @@ static void heap__gives_nodes_in_order_of_time(void **state UNUSED)
     heap_release(&heap);
 }
 
+static bool node_is_lower(const struct heap_node *a, const struct heap_node *b)
+{
+    return a < b;
+}
+
+static void heap__gives_nodes_of_one_moment_in_their_order(void **state UNUSED)
+{
+    enum { N = 300 };
+    static struct heap_node nodes[N];
+    struct heap heap;
+
+    srand(11);
+    heap_init_ordered(&heap, node_is_lower);
+    assert_int_equal(heap_reserve(&heap, N), 0);
+    for (size_t i = 0; i < 3 * N; i++)
+        heap_set(&heap, &nodes[(size_t)rand() % N], (uint64_t)(rand() % 5));
+    while (heap_first(&heap)) {
+        struct heap_node *node = heap_first(&heap);
+        struct heap_node *next;
+
+        heap_remove(&heap, node);
+        next = heap_first(&heap);
+        assert_true(!next || node->at < next->at || (node->at == next->at && node < next));
+    }
+    heap_release(&heap);
+}
+
 struct named {
     struct map_node node;
     char name[16];
@@ -576,6 +603,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(clock__formats_known_times),
         cmocka_unit_test(heap__gives_nodes_in_order_of_time),
+        cmocka_unit_test(heap__gives_nodes_of_one_moment_in_their_order),
         cmocka_unit_test(map__finds_what_was_put_until_it_is_removed),
         cmocka_unit_test(map__names_that_collide_in_one_do_not_collide_in_another),
         cmocka_unit_test(arena__stops_at_its_ceiling_and_can_be_used_again),

@@ -538,6 +538,7 @@ static void unknown__variables_that_look_like_settings_are_named(void **state UN
     assert_unknown("VOICE_AGENT_BASEURLS=1", "VOICE_AGENT_BASEURLS>VOICE_AGENT_BASE_URL ");
     assert_unknown("LEADER_ELECTION_PERIOD=1", "LEADER_ELECTION_PERIOD>LEADER_ELECTION_DURATION ");
     assert_unknown("GATEWAY_TIMEOUT=1", "GATEWAY_TIMEOUT>GATEWAY_IDLE_TIMEOUT ");
+    assert_unknown("HOLD_MUSIC=1", "HOLD_MUSIC>HOLD_AUDIO ");
     assert_unknown("REDIS_HOST=1", "REDIS_HOST>REDIS_URL ");
 }
 

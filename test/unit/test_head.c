@@ -20,12 +20,13 @@ struct world {
     struct http_connection connection;
     struct http_request *request;
     struct strbuf asked;
+    bool is_followed;
     char text[HTTP_HEADER_MAX];
 };
 
 static void world_ask(struct world *world, const struct head_call *call, const char *headers)
 {
-    *world = (struct world){.server = calloc(1, sizeof(*world->server))};
+    *world = (struct world){.server = calloc(1, sizeof(*world->server)), .is_followed = world->is_followed};
     assert_non_null(world->server);
     snprintf(world->text, sizeof(world->text), "GET /ws HTTP/1.1\r\nHost: inside\r\n%s\r\n", headers);
     world->connection = (struct http_connection){.magic = CONNECTION_MAGIC,
@@ -39,7 +40,8 @@ static void world_ask(struct world *world, const struct head_call *call, const c
     assert_non_null(world->request);
     assert_int_equal(parser_run(&world->connection), 1);
     strbuf_init(&world->asked, NULL, HEAD_REQUEST_MAX);
-    head_write_request(NULL, world->request, SLICE("/rest"), call, &world->asked);
+    head_write_request(NULL, world->request, SLICE("/rest"), world->is_followed, &world->asked);
+    head_end_request(call, &world->asked);
     assert_false(strbuf_failed(&world->asked));
 }
 
@@ -53,7 +55,7 @@ static void world_release(struct world *world)
 /* The pod of `call`, asked by a client with `headers`, gets `line` so many times. */
 static void expect_times(const struct head_call *call, const char *headers, const char *line, unsigned times)
 {
-    struct world world;
+    struct world world = {.is_followed = false};
     unsigned found = 0;
 
     world_ask(&world, call, headers);
@@ -88,6 +90,29 @@ static void request__has_no_names_that_could_be_headers(void **state UNUSED)
 
     expect_times(&forged, "", "forged", 0);
     expect_times(&forged, "", "\r\nX-Call-Sid: CA1\r\n", 1);
+}
+
+static void request__of_a_followed_stream_says_what_two_pods_can_agree_to(void **state UNUSED)
+{
+    static const char headers[] = "Sec-WebSocket-Extensions: permessage-deflate\r\n"
+                                  "Sec-WebSocket-Protocol: a\r\nsec-websocket-protocol: b, c\r\n";
+    const struct head_call again = {
+        .call_sid = "CA1", .merchant_id = "", .subprotocols = SLICE("b"), .resumed = 3};
+    struct strbuf offered;
+    struct world world = {.is_followed = true};
+
+    expect_times(&shop, headers, "permessage-deflate", 1);
+    expect_times(&shop, headers, "sec-websocket-protocol", 2);
+    expect_times(&shop, headers, "x-call-resumed", 0);
+    world_ask(&world, &again, headers);
+    assert_null(strcasestr(world.asked.data, "sec-websocket-extensions"));
+    assert_non_null(strstr(world.asked.data, "\r\nSec-WebSocket-Protocol: b\r\n"));
+    assert_non_null(strstr(world.asked.data, "\r\nX-Call-Resumed: 3\r\n\r\n"));
+    strbuf_init(&offered, NULL, 100);
+    head_write_subprotocols(world.request, &offered);
+    assert_string_equal(offered.data, "a, b, c");
+    strbuf_release(&offered);
+    world_release(&world);
 }
 
 static void request__passes_a_trace_on(void **state UNUSED)
@@ -130,6 +155,16 @@ static void request__has_no_trace_that_means_nothing(void **state UNUSED)
 }
 
 #define AGREED "HTTP/1.1 101 Switching Protocols\r\nUpgrade: websocket\r\nConnection: Upgrade\r\n\r\n"
+
+static void answer__has_headers_by_name(void **state UNUSED)
+{
+    struct slice head = SLICE("HTTP/1.1 101 Yes\r\nA: 1\r\nSec-WebSocket-Accept:  x y \r\na: 2\r\n\r\n");
+
+    assert_true(slice_equals(head_find(head, "sec-websocket-accept"), "x y"));
+    assert_true(slice_equals(head_find(head, "a"), "1"));
+    assert_null(head_find(head, "sec-websocket").data);
+    assert_null(head_find(head, "http/1.1 101 yes").data);
+}
 
 static void answer__is_complete_with_its_last_byte_only(void **state UNUSED)
 {
@@ -185,8 +220,10 @@ int main(void)
         cmocka_unit_test(request__tells_the_pod_its_call),
         cmocka_unit_test(request__has_no_other_word_on_the_call_than_ours),
         cmocka_unit_test(request__has_no_names_that_could_be_headers),
+        cmocka_unit_test(request__of_a_followed_stream_says_what_two_pods_can_agree_to),
         cmocka_unit_test(request__passes_a_trace_on),
         cmocka_unit_test(request__has_no_trace_that_means_nothing),
+        cmocka_unit_test(answer__has_headers_by_name),
         cmocka_unit_test(answer__is_complete_with_its_last_byte_only),
         cmocka_unit_test(answer__that_is_no_http_is_refused),
         cmocka_unit_test(answer__that_refuses_says_so_in_its_first_line),

@@ -68,12 +68,38 @@ static void utf8_is_valid__tells_text_from_bytes(void **state UNUSED)
     assert_false(utf8_is_valid(SLICE("\xf5\x80\x80\x80")));
 }
 
-static void assert_stream(const struct provider *provider, struct slice url, const char *expected)
+static void assert_stream_with(const struct provider *provider, struct slice url, struct slice after,
+                               const char *expected)
 {
     struct strbuf buf;
 
     strbuf_init(&buf, NULL, 4096);
-    provider->render_stream(&buf, url);
+    provider->render_stream(&buf, url, after);
+    assert_string_equal(buf.data, expected);
+    strbuf_release(&buf);
+}
+
+static void assert_stream(const struct provider *provider, struct slice url, const char *expected)
+{
+    assert_stream_with(provider, url, SLICE(""), expected);
+}
+
+static void assert_later(const struct provider *provider, struct slice url, const char *expected)
+{
+    struct strbuf buf;
+
+    strbuf_init(&buf, NULL, 4096);
+    provider->render_later(&buf, url, 1);
+    assert_string_equal(buf.data, expected);
+    strbuf_release(&buf);
+}
+
+static void assert_hangup(const struct provider *provider, const char *expected)
+{
+    struct strbuf buf;
+
+    strbuf_init(&buf, NULL, 4096);
+    provider->render_hangup(&buf);
     assert_string_equal(buf.data, expected);
     strbuf_release(&buf);
 }
@@ -107,6 +133,39 @@ static void plivo__connects_or_says_why_not(void **state UNUSED)
     assert_int_equal(provider_plivo.failure_status, 200);
 }
 
+static void twilio__asks_when_the_stream_has_ended(void **state UNUSED)
+{
+    assert_stream_with(&provider_twilio, SLICE("wss://h/a"), SLICE("https://h/after?a=1&b=\"2\""),
+                       DECLARATION "<Response><Connect action=\"https://h/after?a=1&amp;b=&quot;2&quot;\" "
+                                   "method=\"POST\"><Stream url=\"wss://h/a\"/></Connect></Response>");
+    assert_later(&provider_twilio, SLICE("https://h/after?a=1&b"),
+                 DECLARATION "<Response><Pause length=\"1\"/><Redirect method=\"POST\">"
+                             "https://h/after?a=1&amp;b</Redirect></Response>");
+    assert_hangup(&provider_twilio, DECLARATION "<Response><Hangup/></Response>");
+}
+
+static void plivo__asks_when_the_stream_has_ended(void **state UNUSED)
+{
+    assert_stream_with(&provider_plivo, SLICE("wss://h/a"), SLICE("https://h/after?a=1&b"),
+                       DECLARATION
+                       "<Response><Stream bidirectional=\"true\" keepCallAlive=\"true\" "
+                       "contentType=\"audio/x-mulaw;rate=8000\">wss://h/a</Stream>"
+                       "<Redirect method=\"POST\">https://h/after?a=1&amp;b</Redirect></Response>");
+    assert_later(&provider_plivo, SLICE("https://h/after"),
+                 DECLARATION
+                 "<Response><Wait length=\"1\"/><Redirect method=\"POST\">https://h/after</Redirect>"
+                 "</Response>");
+    assert_hangup(&provider_plivo, DECLARATION "<Response><Hangup/></Response>");
+}
+
+static void exotel__cannot_be_told_what_to_ask(void **state UNUSED)
+{
+    assert_stream_with(&provider_exotel, SLICE("wss://h/a"), SLICE("https://h/after"),
+                       "{\"url\":\"wss://h/a\"}");
+    assert_null(provider_exotel.render_later);
+    assert_hangup(&provider_exotel, "{\"success\":true}");
+}
+
 static void exotel__connects_or_fails_in_json(void **state UNUSED)
 {
     assert_stream(&provider_exotel, SLICE("wss://h/\"\xff"), "{\"url\":\"wss://h/\\\"" UNREADABLE "\"}");
@@ -134,6 +193,9 @@ int main(void)
         cmocka_unit_test(utf8_is_valid__tells_text_from_bytes),
         cmocka_unit_test(twilio__connects_or_says_why_not),
         cmocka_unit_test(plivo__connects_or_says_why_not),
+        cmocka_unit_test(twilio__asks_when_the_stream_has_ended),
+        cmocka_unit_test(plivo__asks_when_the_stream_has_ended),
+        cmocka_unit_test(exotel__cannot_be_told_what_to_ask),
         cmocka_unit_test(exotel__connects_or_fails_in_json),
         cmocka_unit_test(default_template__exotel_has_its_own),
     };

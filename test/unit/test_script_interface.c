@@ -22,6 +22,9 @@ static void names__are_those_of_core(void **state UNUSED)
     assert_string_equal(SCRIPT_RENEWED_BY_GATEWAY, renewer_name(RENEWED_BY_GATEWAY));
     assert_string_equal(SCRIPT_TOMBSTONE_RELEASED, finish_reason_name(FINISH_RELEASED));
     assert_string_equal(SCRIPT_TOMBSTONE_CLOSED, finish_reason_name(FINISH_CLOSED));
+    assert_string_equal(SCRIPT_TOMBSTONE_TIMED_OUT, finish_reason_name(FINISH_TIMED_OUT));
+    assert_string_equal(SCRIPT_WAIT_TIMED_OUT, wait_end_name(WAIT_TIMED_OUT));
+    assert_string_equal(SCRIPT_WAIT_ABANDONED, wait_end_name(WAIT_ABANDONED));
     assert_string_equal(SCRIPT_PAST_UNDONE, past_end_name(PAST_UNDONE));
     assert_string_equal(SCRIPT_PAST_MOVED, past_end_name(PAST_MOVED));
 }
@@ -49,11 +52,11 @@ static void takes__optional_arguments_or_not(void **state UNUSED)
 
 static void takes__whole_groups_only(void **state UNUSED)
 {
-    const struct redis_script *seen = redis_script(SCRIPT_SEEN);
-    size_t fixed = SCRIPT_COMMON_ARGS + SCRIPT_SEEN_ARGS;
+    const struct redis_script *renew = redis_script(SCRIPT_RENEW);
+    size_t fixed = SCRIPT_COMMON_ARGS + SCRIPT_RENEW_ARGS;
 
-    for (size_t more = 0; more < 3 * SCRIPT_SEEN_EACH; more++)
-        assert_int_equal(redis_script_takes(seen, fixed + more), more % SCRIPT_SEEN_EACH == 0);
+    for (size_t more = 0; more < 3 * SCRIPT_RENEW_EACH; more++)
+        assert_int_equal(redis_script_takes(renew, fixed + more), more % SCRIPT_RENEW_EACH == 0);
 }
 
 static void takes__a_list_of_any_length(void **state UNUSED)

@@ -395,6 +395,129 @@ static void events__are_bounded_and_the_newest_is_first(void **state)
     assert_string_equal(event->call, "CA500");
 }
 
+/* ---- the line ---- */
+
+static const char line[] =
+    "{\"waiting\":[{\"call_sid\":\"CA9\",\"merchant_id\":\"acme\",\"provider\":\"twilio\",\"priority\":3,"
+    "\"position\":1,\"waited_seconds\":75,\"until\":\"2026-02-08T10:01:00Z\",\"pools\":[\"pool:gold\","
+    "\"merchant:acme\"],\"rescued\":true},{\"call_sid\":\"CA2\",\"position\":1,\"waited_seconds\":12,"
+    "\"pools\":["
+    "7]},"
+    "{\"call_sid\":\"CA1\",\"position\":2,\"waited_seconds\":40,\"pools\":[\"pool:gold\"],\"rescued\":false},"
+    "7,null],"
+    "\"total\":3,\"next_cursor\":\"\"}";
+
+static void load_line(struct top_model *model)
+{
+    struct strbuf cursor;
+
+    strbuf_init(&cursor, NULL, 100);
+    top_load_begin(model, TOP_WAITING);
+    assert_int_equal(top_parse_page(model, TOP_WAITING, SLICE(line), &cursor), 0);
+    assert_int_equal(cursor.len, 0);
+    assert_int_equal(top_parse_page(model, TOP_WAITING, SLICE("{\"waiting\":3}"), &cursor), -EINVAL);
+    top_load_commit(model, TOP_WAITING);
+    strbuf_release(&cursor);
+}
+
+static void waiting_calls__are_in_the_order_of_the_line(void **state)
+{
+    struct top_model *model = *state;
+    struct grid *grid;
+
+    type(model, "5");
+    expect(draw(model), 4, "Loading");
+    load_line(model);
+    grid = draw(model);
+    expect(grid, 3, "POS CALL");
+    /* CA9 and CA2 are the first ones of different pools: whoever is before the other in the line. */
+    expect(grid, 4, "    1 CA9 ");
+    expect(grid, 4, " acme ");
+    expect(grid, 4, "twilio      3 rescued  1m15s");
+    expect(grid, 5, "    1 CA2 ");
+    expect(grid, 5, "waiting    12s");
+    expect(grid, 6, "    2 CA1 ");
+    expect(grid, 22, "CA9 waits until 10:01:00Z for gold merchant:acme");
+    assert_int_equal(top_key(model, TOP_KEY_DOWN), TOP_GO_ON);
+    expect(draw(model), 22, "CA2 waits for ?");
+    type(model, "S");
+    assert_string_equal(name_at(model, TOP_WAITING, 0), ""); /* items that are no objects have no position */
+    assert_string_equal(name_at(model, TOP_WAITING, 4), "CA9");
+    type(model, "/acme\n");
+    expect(draw(model), 2, "1 of 5");
+}
+
+static void waiting_calls__that_are_none_are_said(void **state)
+{
+    struct top_model *model = *state;
+
+    top_load_begin(model, TOP_WAITING);
+    top_load_commit(model, TOP_WAITING);
+    type(model, "5");
+    expect(draw(model), 4, "Nobody waits.");
+}
+
+static void waiting_calls__are_released_without_a_pod(void **state)
+{
+    struct top_model *model = *state;
+
+    load_line(model);
+    type(model, "5r");
+    expect(draw(model), 23, "Release CA9? It ends, also if it has got a pod meanwhile. (y/n)");
+    assert_int_equal(top_key(model, 'y'), TOP_SEND);
+    assert_int_equal(model->request.action, TOP_RELEASE);
+    assert_string_equal(model->request.name, "CA9");
+    assert_string_equal(model->request.pod, "");
+    top_parse_answer(model, &model->request, 200, SLICE("{\"success\":true,\"pod_name\":\"\"}"));
+    assert_string_equal(model->message, "CA9 is released: it waited for a pod");
+    top_parse_answer(model, &model->request, 200,
+                     SLICE("{\"success\":true,\"pod_name\":\"a\",\"is_kept\":true}"));
+    assert_string_equal(model->message, "CA9 is not released: it has got a pod meanwhile, release it there");
+    top_parse_answer(model, &model->request, 200,
+                     SLICE("{\"success\":true,\"pod_name\":\"\",\"is_kept\":true}"));
+    assert_string_equal(model->message,
+                        "CA9 is not released: it has lost its pod a moment ago, try again in a minute");
+    assert_true(model->is_message_bad);
+}
+
+static void waiting_calls__are_counted_in_their_pool_and_in_the_head(void **state)
+{
+    static const char some[] =
+        "{\"status\":\"up\",\"pods\":1,\"active_calls\":1,\"waiting\":12,\"tiers\":{\"gold\":"
+        "{\"calls\":1,\"capacity\":1,\"waiting\":12},\"vip\":{\"calls\":1,\"capacity\":1}}}";
+    static const char none[] = "{\"status\":\"up\",\"pods\":1,\"active_calls\":1,\"tiers\":{\"gold\":{}}}";
+    struct top_model *model = *state;
+    const char *at;
+    struct grid *grid;
+
+    model->link = TOP_ANSWERS;
+    assert_int_equal(top_parse_status(model, SLICE(some)), 0);
+    assert_int_equal(top_key(model, TOP_KEY_DOWN), TOP_GO_ON); /* the selected row has no colours */
+    grid = draw(model);
+    expect(grid, 1, "1 pods  1 active call  12 waiting");
+    expect(grid, 3, " WAIT ");
+    at = strstr(grid->text[4], "   12 ");
+    assert_non_null(at);
+    assert_int_equal(grid->styles[4][at + 3 - grid->text[4]], TOP_BUSY);
+    assert_int_equal(top_parse_status(model, SLICE(none)), 0);
+    expect_not(draw(model), 1, "waiting");
+}
+
+static void events_of_the_line__are_read_with_their_details(void **state)
+{
+    struct top_model *model = *state;
+
+    top_parse_event(
+        model, SLICE("{\"event\":\"call_waiting\",\"call_sid\":\"CA1\",\"merchant_id\":\"acme\"}"), now_ms);
+    top_parse_event(
+        model,
+        SLICE("{\"event\":\"wait_ended\",\"call_sid\":\"CA1\",\"reason\":\"timed_out\",\"from_pod\":\"a\"}"),
+        now_ms);
+    type(model, "4");
+    expect(draw_at(model, 120, 24), 4, "timed_out from a");
+    expect(draw_at(model, 120, 24), 5, "merchant acme");
+}
+
 /* ---- requests ---- */
 
 static void drain__is_sent_after_yes_alone(void **state)
@@ -484,7 +607,7 @@ static void any_size__has_a_drawing_inside_it(void **state)
     memset(model->status.leader, 'l', TOP_NAME_MAX);
     memset(model->url, 'u', TOP_TEXT_MAX);
     for (unsigned width = 80; width <= SCREEN_MAX; width += 13) {
-        for (int view = '1'; view <= '4'; view++) {
+        for (int view = '1'; view < '1' + TOP_VIEWS; view++) {
             type(model, (const char[]){(char)view, '\0'});
             draw_at(model, width, 24);
             draw_at(model, width, 200);
@@ -558,7 +681,7 @@ static void head__says_what_the_router_is_and_whether_it_answers(void **state)
     expect(grid, 1, "router r-0  leader: this one");
     expect(grid, 1, "4 pods  2 active calls");
     expect(grid, 4, "gold");
-    expect(grid, 4, "[|||||||||||||          2/4]");
+    expect(grid, 4, "[|||||||||||        2/4]");
     model->link = TOP_AWAY;
     model->away_ms = now_ms;
     grid = draw(model);
@@ -759,6 +882,11 @@ int main(void)
         TEST(load__of_more_rows_than_there_is_room_for_is_cut),
         TEST(ten_thousand_pods__cost_only_what_is_visible),
         TEST(events__are_bounded_and_the_newest_is_first),
+        TEST(waiting_calls__are_in_the_order_of_the_line),
+        TEST(waiting_calls__that_are_none_are_said),
+        TEST(waiting_calls__are_released_without_a_pod),
+        TEST(waiting_calls__are_counted_in_their_pool_and_in_the_head),
+        TEST(events_of_the_line__are_read_with_their_details),
         TEST(drain__is_sent_after_yes_alone),
         TEST(release__names_the_call_and_its_pod),
         TEST(requests__need_a_row_of_their_view),

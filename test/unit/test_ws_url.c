@@ -50,6 +50,44 @@ static void write__ticket_goes_where_the_gateway_looks_for_it(void **state UNUSE
     assert_url_with(false, "{base}/ws/pod/{pod}", "ws://h", &ordinary, "ws://h/ws/pod/voice-agent-0");
 }
 
+static void assert_hold_url(const char *url_template, const char *expected)
+{
+    struct ws_url *url = NULL;
+    struct strbuf buf;
+
+    assert_true(api_template_can_hold(url_template));
+    assert_int_equal(ws_url_new(url_template, "wss://h/b", true, &url), 0);
+    assert_true(ws_url_can_hold(url));
+    strbuf_init(&buf, NULL, WS_URL_MAX);
+    ws_url_write_hold(url, &ordinary, &buf);
+    assert_string_equal(buf.data, expected);
+    strbuf_release(&buf);
+    ws_url_free(url);
+}
+
+static void hold__has_the_ticket_in_place_of_the_pod(void **state UNUSED)
+{
+    assert_hold_url("{base}/ws/pod/{pod}/{template}{flow_suffix}",
+                    "wss://h/b/ws/hold/T1/order-confirmation/v2");
+    assert_hold_url("{base}/ws/pod/{pod}/{ticket}/x?y={call_sid}", "wss://h/b/ws/hold/T1/x?y=CA1");
+    assert_hold_url("{base}/ws/pod/{pod}", "wss://h/b/ws/hold/T1");
+    assert_hold_url("wss://other/ws/pod/{pod}/{provider}", "wss://other/ws/hold/T1/twilio");
+}
+
+static void hold__needs_a_template_that_leads_to_the_gateway_and_names_the_pod_once(void **state UNUSED)
+{
+    struct ws_url *url = NULL;
+
+    assert_false(api_template_can_hold("{base}/agent/{pod}"));
+    assert_false(api_template_can_hold("{base}/x?/ws/pod/{pod}"));
+    assert_false(api_template_can_hold("{base}/ws/pod/{pod}/{pod}"));
+    assert_false(api_template_can_hold("wss://{pod}.example.com/ws/pod/{pod}/x"));
+    assert_false(api_template_can_hold("{nothing}"));
+    assert_int_equal(ws_url_new("{base}/ws/pod/{pod}", "wss://h", false, &url), 0);
+    assert_false(ws_url_can_hold(url)); /* without tickets nobody could hold it */
+    ws_url_free(url);
+}
+
 static void write__ticket_is_written_once_where_the_template_says(void **state UNUSED)
 {
     assert_url_with(true, "{base}/ws/pod/{pod}/{ticket}/x", "ws://h", &ordinary,
@@ -222,6 +260,8 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(write__default_template_gives_the_agents_path),
         cmocka_unit_test(write__ticket_goes_where_the_gateway_looks_for_it),
+        cmocka_unit_test(hold__has_the_ticket_in_place_of_the_pod),
+        cmocka_unit_test(hold__needs_a_template_that_leads_to_the_gateway_and_names_the_pod_once),
         cmocka_unit_test(write__ticket_is_written_once_where_the_template_says),
         cmocka_unit_test(write__url_that_does_not_lead_to_the_gateway_gets_no_ticket),
         cmocka_unit_test(write__every_value_is_percent_encoded),

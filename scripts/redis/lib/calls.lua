@@ -1,7 +1,7 @@
 -- include base
 -- include tiers
 -- include lease
--- include notes
+-- include granted
 -- include past
 -- include score
 -- Is it a call of the first implementation, whose records have no attempts?
@@ -22,7 +22,11 @@ local function call_drop(call_sid, pod, tier)
   end
   local has_slot = rc('ZREM', calls, call_sid) == 1 or
     (tier and (tier_max(tier) or 0) > 0 and call_is_foreign(call_sid))
-  carriers_notify(call_sid, rc('HGET', P .. 'call:' .. call_sid, 'carriers'))
+  local told = rc('HMGET', P .. 'call:' .. call_sid, 'carriers', 'granted')
+  carriers_end(call_sid, told[1])
+  if told[2] then
+    granted_end(call_sid, told[2])
+  end
   rc('DEL', P .. 'call:' .. call_sid)
   rc('ZREM', KEY.CALLS_ACTIVE, call_sid)
   if not has_slot and not is_newest then
@@ -62,11 +66,11 @@ local function call_end(ended, call_sid, record, pod, tier, why)
   call_drop(call_sid, pod, tier)
 end
 
--- pod, pool, merchant, provider, allocated_at. Some versions of the first implementation call a
--- merchant a reseller.
+-- pod, pool, merchant, provider, allocated_at, and [7] the field `granted`. Some versions of the
+-- first implementation call a merchant a reseller.
 local function call_record(call_sid)
   local record = rc('HMGET', P .. 'call:' .. call_sid, 'pod_name', 'source_pool', 'merchant_id',
-    'provider', 'allocated_at', 'reseller_id')
+    'provider', 'allocated_at', 'reseller_id', 'granted')
   record[3] = record[3] or record[6]
   return record
 end
@@ -146,6 +150,12 @@ local function renewed_by(who)
   return string.format('%s %.0f', who, now)
 end
 
+-- A granted call is taken: from now on it is a call like others.
+local function call_take(call_sid)
+  rc('HDEL', P .. 'call:' .. call_sid, 'granted')
+  granted_forget(call_sid)
+end
+
 -- A pod, a router or a client (`who`) says that the call continues.
 local function call_renew(call_sid, pod, who, lease_ms, record_ms)
   if rc('HSET', P .. 'call:' .. call_sid, 'misses', '0', 'renewed', renewed_by(who)) > 0 then
@@ -178,6 +188,7 @@ local function call_carried(call_sid, carrier)
   local others = rc('HGET', key, 'carriers')
   if not others or others == '' then
     rc('HSET', key, 'carriers', carrier)
+    rc('SADD', P .. 'carried:' .. carrier, call_sid)
   elseif not string.find(',' .. others .. ',', ',' .. carrier .. ',', 1, true) then
     local names = {carrier}
     for name in string.gmatch(others, '[^,]+') do
@@ -186,6 +197,7 @@ local function call_carried(call_sid, carrier)
       end
     end
     rc('HSET', key, 'carriers', table.concat(names, ','))
+    rc('SADD', P .. 'carried:' .. carrier, call_sid)
   end
 end
 
@@ -200,5 +212,6 @@ local function call_left(call_sid, carrier, is_after_outage)
     end
   end
   rc('HSET', key, 'carriers', table.concat(names, ','))
+  rc('SREM', P .. 'carried:' .. carrier, call_sid)
   return names[1] ~= nil
 end

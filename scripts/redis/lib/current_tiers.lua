@@ -1,5 +1,16 @@
 -- include tiers_version
--- Does nothing if the router does not know the stored tiers.
-if rc('EXISTS', TIERS_KEY) == 0 then
+-- include line_marks
+-- @leaves keys_found
+-- Does nothing if the router does not know the stored tiers. The same command says whether any call
+-- waits, and whether the server has changed a moment ago: a key counts as often as it is named.
+local keys_found = rc('EXISTS', TIERS_KEY, TIERS_KEY, P .. 'line', KEY.SETTLING, KEY.SETTLING,
+  KEY.SETTLING, KEY.SETTLING)
+if keys_found >= 4 then
+  IS_SETTLING, keys_found = true, keys_found - 4
+end
+if keys_found < 2 then
   return redis.error_reply(CONST.STALE_REPLY)
+end
+if keys_found == 3 then
+  HAS_LINE, marked = true, {}
 end

@@ -20,12 +20,18 @@ local function refusals_trim()
   end
 end
 
--- The text also says whose call it was, at its end.
-local function refusal_keep(call_sid, merchant, provider, answer)
+-- The text also says whose call it was, at its end; and how many pods of each pool were free, if
+-- any could be.
+local function refusal_keep(call_sid, merchant, provider, answer, free)
   local n = #answer
   answer[n + 1] = merchant
   answer[n + 2] = provider
+  for i, number in ipairs(free or {}) do
+    answer[n + 2 + i] = number
+  end
   redis.pcall('SET', P .. 'refused:' .. call_sid, cjson.encode(answer), 'PX', TEXT.REFUSAL_KEY_MS)
-  answer[n + 1], answer[n + 2] = nil, nil
+  for i = #answer, n + 1, -1 do
+    answer[i] = nil
+  end
   redis.pcall('ZADD', P .. 'refused', string.format('%.0f', now), call_sid)
 end

@@ -1,5 +1,6 @@
 -- The chain that a merchant's configuration gives; nil if the configuration cannot be read. Then: 1
--- if it cannot be read, else 0; the id of its pool if that pool does not exist, else ''. The
+-- if it cannot be read, else 0; the id of its pool if that pool does not exist, else ''; the
+-- configuration, for lib/wait_rules.lua. The
 -- argument `merchants` is {"tiers":{NAME:MAX,…},"chain":[NAME,…],"reserved":{NAME:true,…}}. The
 -- rules are those of merchant_config_parse() and chain_resolve() in src/core/merchant.c; both
 -- change together.
@@ -66,7 +67,7 @@ local function merchant_chain(text)
   -- Also if none of them is configured: this is how installations say "no fallback". An empty list
   -- says nothing.
   if fallback and #fallback > 0 then
-    return chain, 0, missing
+    return chain, 0, missing, config
   end
   local default = known[CONST.CHAINS_CHAIN]
   local from, own = 1, tier and resolve(tier)
@@ -83,5 +84,5 @@ local function merchant_chain(text)
       add(default[i])
     end
   end
-  return chain, 0, missing
+  return chain, 0, missing, config
 end

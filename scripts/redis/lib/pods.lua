@@ -2,7 +2,8 @@
 -- include tiers
 -- include lease
 -- include other_leader
--- @leaves SOURCES
+-- include line_marks
+-- @leaves SOURCES, closed
 -- The record of a pod is a field of the hash {prefix}pods: see interface.txt.
 local function pod_encode(info)
   return string.format(CONST.POD_FORMAT, tostring(info.ready), tostring(info.terminating),
@@ -94,6 +95,9 @@ local function pod_share(pod)
   end
 end
 
+-- Pods that get no call in this script, because they are about to leave.
+local closed = {}
+
 -- Puts the pod into the list that fits its flags and its load. Returns its load and whether it is
 -- held out of its pool.
 --
@@ -109,7 +113,8 @@ local function pod_place(pod, info)
   local load = pod_load(pod)
   local room = (max or 0) > 0 and max or 1
   local is_flagged = rc('EXISTS', P .. 'pod:draining:' .. pod) == 1
-  local is_out = is_flagged or info.terminating or not info.ready or info.held_until > now
+  local is_out = is_flagged or info.terminating or not info.ready or info.held_until > now or
+    closed[pod] or false
   local listed
   if (max or 0) > 0 then
     if load > 0 then
@@ -128,12 +133,20 @@ local function pod_place(pod, info)
     listed =
       redis.pcall(load == 0 and not is_out and 'SADD' or 'SREM', available_key(info.tier), pod)
   end
+  if HAS_LINE and not is_out and load < room then
+    marked[info.tier] = true
+  end
   if not info.is_foreign then
     local is_unlisted = type(listed) == 'table'
     rc((is_out or is_unlisted) and 'SADD' or 'SREM', P .. 'pods:out', pod)
     rc(load > room and 'SADD' or 'SREM', P .. 'pods:over', pod)
   end
   return load, is_out
+end
+
+local function pod_close(pod, info)
+  closed[pod] = true
+  pod_unlist(pod, info.tier)
 end
 
 local function pod_metadata(pod, tier)

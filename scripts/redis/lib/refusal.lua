@@ -6,8 +6,8 @@
 -- Why there was no pod: for each pool of the chain its number of pods, and
 -- how many are draining and suspended. The pods that are held out are counted by the first refusal
 -- of a script, for all of them, and kept in `held_out_counts`. The answer is kept for later
--- queries.
-local function refusal(call_sid, merchant, provider, chain, first, last, unreadable, missing)
+-- queries. `free`: the free pods of each pool, if some may be free; nil: none is.
+local function refusal(call_sid, merchant, provider, chain, first, last, unreadable, missing, free)
   local answer = {CONST.CALL_NO_POD, unreadable, missing, string.format('%.0f', now),
     (last - first + 1) / 2}
   local is_first = not held_out_counts
@@ -27,7 +27,7 @@ local function refusal(call_sid, merchant, provider, chain, first, last, unreada
     answer[n + 3] = held_out_counts[CONST.POD_IS_DRAINING][tier] or 0
     answer[n + 4] = held_out_counts[CONST.POD_IS_SUSPENDED][tier] or 0
   end
-  refusal_keep(call_sid, merchant, provider, answer)
+  refusal_keep(call_sid, merchant, provider, answer, free)
   if is_first then
     refusals_trim()
   end

@@ -2,8 +2,8 @@
 -- include pods
 -- include calls
 -- Ends a call that has this record and gives its pod back. Returns the answer of release_call.lua.
--- `renewed` is this field of the record; `at` the time, as two lines.
-local function call_release(call_sid, record, renewed, at)
+-- `renewed` and `granted` are these fields of the record; `at` the time, as two lines.
+local function call_release(call_sid, record, renewed, at, granted)
   local pod = record[1]
   local text = rc('HGET', KEY.PODS, pod)
   local info = pod_get(pod)
@@ -15,5 +15,5 @@ local function call_release(call_sid, record, renewed, at)
   if info and not pod_settle(pod, info) and answer[9] == 0 then
     answer[8] = info.tier
   end
-  return answer
+  return granted_add(answer, granted)
 end

@@ -11,9 +11,13 @@ local function release(call_sid, on_pod, why, provider)
   end
   local call_key = P .. 'call:' .. call_sid
   local record = rc('HMGET', call_key, 'pod_name', 'source_pool', 'merchant_id', 'provider',
-    'allocated_at', 'renewed', 'reseller_id')
+    'allocated_at', 'renewed', 'reseller_id', 'granted')
   local pod = record[1]
   if not pod then
+    if HAS_LINE then
+      -- include release_waiting
+      return release_waiting(call_sid, on_pod, why, provider)
+    end
     return {CONST.RELEASE_NOT_FOUND}
   end
   if on_pod ~= '' or provider ~= '' then
@@ -26,24 +30,41 @@ local function release(call_sid, on_pod, why, provider)
       return {CONST.RELEASE_FORBIDDEN}
     end
   end
-  local carriers = record[6] and rc('HGET', call_key, 'carriers')
+  local carriers, unsettled
+  if record[6] then
+    local more = rc('HMGET', call_key, 'carriers', 'unsettled')
+    carriers, unsettled = more[1], more[2]
+  end
+  if unsettled and on_pod == '' and provider == '' and why == CONST.TOMBSTONE_RELEASED then
+    -- include unsettled
+    local answer = call_kept(call_sid, record, carriers, unsettled)
+    if answer then
+      return answer
+    end
+  end
   local info = rc('HGET', KEY.PODS, pod)
   record[3] = record[3] or record[7] -- as call_record() in lib/calls.lua
   local tier = info and string.sub(info, 1, #CONST.POD_FREE) == CONST.POD_FREE and
     call_release_common(call_sid, call_key, record, pod, info)
   if tier then
-    if record[6] then
+    if record[6] or record[8] then
       -- include tombstone
       tombstone_add(call_sid, why, carriers)
     end
-    return {CONST.RELEASE_DONE, pod, record[2] or '', record[3] or '', record[4] or '',
+    local answer = {CONST.RELEASE_DONE, pod, record[2] or '', record[3] or '', record[4] or '',
       record[5] or '0', info, tier, 0, record[6] or '', ENDED_AT}
+    if record[8] then
+      -- include granted
+      granted_end(call_sid, record[8])
+      granted_add(answer, record[8])
+    end
+    return answer
   end
   -- include release
   -- include tombstone
-  if record[6] then
+  if record[6] or record[8] then
     -- Its carriers get their notes from call_drop().
     tombstone_add(call_sid, why, '')
   end
-  return call_release(call_sid, record, record[6], ENDED_AT)
+  return call_release(call_sid, record, record[6], ENDED_AT, record[8])
 end

@@ -1,4 +1,5 @@
 -- include base
+-- include line_marks
 -- Ends a call in the common case: its pod may take calls, its record `info` is a text that begins
 -- with POD_FREE, and nothing about the call or the pod is unusual. Returns the pod's tier if the
 -- call has ended; else nil, and call_release() of lib/release.lua must end it.
@@ -30,6 +31,9 @@ local function call_release_common(call_sid, call_key, record, pod, info)
     -- the pod.
     local listed = redis.pcall('SADD', available, pod)
     rc(type(listed) == 'table' and 'SADD' or 'SREM', P .. 'pods:out', pod)
+    if HAS_LINE then
+      marked[tier] = true
+    end
     return tier
   end
   if rc('EXISTS', P .. 'pod:draining:' .. pod) > 0 or rc('ZREM', calls, call_sid) == 0 then
@@ -59,6 +63,9 @@ local function call_release_common(call_sid, call_key, record, pod, info)
   local max = tonumber(string.match(ARG.tiers, '^%d+', last + 1))
   if load >= max then
     rc(load > max and 'SADD' or 'SREM', P .. 'pods:over', pod)
+  end
+  if HAS_LINE then
+    marked[tier] = true
   end
   return tier
 end

@@ -1,10 +1,17 @@
 -- include pods
 -- include calls
--- A pod does not exist any more: ends its calls, and removes it. `ended` gets the texts of the
--- calls.
+-- include break_calls
+-- A pod does not exist any more: its calls go on elsewhere or end, and it is removed. `ended` gets
+-- the texts of the calls that ended. Returns false if it has more calls than one script should
+-- look at: then it gets no new ones, and the script must be sent again.
 local function pod_remove(pod, info, ended)
-  for _, call_sid in ipairs(pod_calls(pod)) do
-    call_end(ended, call_sid, call_record(call_sid), pod, info.tier, CONST.END_POD_GONE)
+  local _, is_more = calls_break(pod, info, pod_calls(pod), ended, CONST.END_POD_GONE)
+  if is_more then
+    info.terminating = true
+    pod_put(pod, info)
+    pod_place(pod, info)
+    return false
   end
   pod_leave(pod, info)
+  return true
 end

@@ -9,6 +9,9 @@ local function call_renew_checked(call_sid, pod, info, record, lost, who, lease_
     call_end(lost, call_sid, record, pod, info and info.tier or nil, CONST.END_EXPIRED)
     return CONST.CALL_CONFLICT
   end
+  if record[7] then
+    call_take(call_sid)
+  end
   call_renew(call_sid, pod, who, lease_ms, record_ms)
   return CONST.CALL_RENEWED
 end

@@ -11,5 +11,5 @@ end
 -- a note, so that its connections end as well.
 local function tombstone_add(call_sid, why, carriers)
   rc('SET', P .. 'ended:' .. call_sid, why, 'PX', TEXT.TOMBSTONE_KEY_MS)
-  carriers_notify(call_sid, carriers)
+  carriers_end(call_sid, carriers)
 end

@@ -1,6 +1,8 @@
 -- include base
+-- include line_call
 -- include shared_calls
--- @uses assigned_key, available_key
+-- include line_marks
+-- @uses assigned_key, available_key, pool_label
 -- How many pods a tier with autoscaling should have, to be compared with all that it has: so many
 -- that its calls, those that wait and its buffer fit on them, and those that are held out. The rule
 -- is autoscale_pods() of src/core/autoscale.c. `scaling` is the end of the tier's line.
@@ -8,7 +10,7 @@ local function pods_wanted(tier, max, scaling)
   local buffer, min, most = string.match(scaling, '^ (%d+) (%d+) (%d+)$')
   local assigned, available, out = assigned_key(tier), available_key(tier), P .. 'pods:out'
   local held, per_pod = #rc('SINTER', assigned, out), math.max(1, tonumber(max))
-  local waiting = 0 -- no call can wait yet
+  local waiting = HAS_LINE and line_call('SCARD', P .. 'line:first:' .. pool_label(tier)) or 0
   local calls
   if max == '0' then
     local free = redis.pcall('SCARD', available)

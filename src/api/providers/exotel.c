@@ -11,7 +11,8 @@
 
 #define STATUS_ANSWER "{\"success\":true}"
 
-static void exotel_render_stream(struct strbuf *buf, struct slice url)
+/* Its flow says what follows a stream, and no answer can change that. */
+static void exotel_render_stream(struct strbuf *buf, struct slice url, struct slice after UNUSED)
 {
     struct json_writer json;
 
@@ -20,6 +21,11 @@ static void exotel_render_stream(struct strbuf *buf, struct slice url)
     json_key(&json, "url");
     json_slice(&json, url);
     json_object_end(&json);
+}
+
+static void exotel_render_hangup(struct strbuf *buf)
+{
+    strbuf_append_str(buf, STATUS_ANSWER);
 }
 
 static void exotel_render_failure(struct strbuf *buf, const char *message UNUSED, const char *error,
@@ -94,6 +100,7 @@ const struct provider provider_exotel = {
     .secret = SECRET_EXOTEL,
     .status_answer = {STATUS_ANSWER, sizeof(STATUS_ANSWER) - 1},
     .render_stream = exotel_render_stream,
+    .render_hangup = exotel_render_hangup,
     .render_failure = exotel_render_failure,
     .check = exotel_check,
     .ends_call = exotel_ends_call,

@@ -6,12 +6,31 @@
 #include "api/providers/verify.h"
 #include "api/providers/xml.h"
 
-static void plivo_render_stream(struct strbuf *buf, struct slice url)
+static void plivo_append_redirect(struct strbuf *buf, struct slice url)
+{
+    strbuf_append_str(buf, "<Redirect method=\"POST\">");
+    xml_escape(buf, url);
+    strbuf_append_str(buf, "</Redirect>");
+}
+
+static void plivo_render_stream(struct strbuf *buf, struct slice url, struct slice after)
 {
     strbuf_append_str(buf, XML_DECLARATION "<Response><Stream bidirectional=\"true\" keepCallAlive=\"true\" "
                                            "contentType=\"audio/x-mulaw;rate=8000\">");
     xml_escape(buf, url);
-    strbuf_append_str(buf, "</Stream></Response>");
+    strbuf_append_str(buf, "</Stream>");
+    if (after.len > 0)
+        plivo_append_redirect(buf, after);
+    strbuf_append_str(buf, "</Response>");
+}
+
+static void plivo_render_later(struct strbuf *buf, struct slice url, uint64_t pause_s)
+{
+    strbuf_append_str(buf, XML_DECLARATION "<Response><Wait length=\"");
+    strbuf_append_u64(buf, pause_s);
+    strbuf_append_str(buf, "\"/>");
+    plivo_append_redirect(buf, url);
+    strbuf_append_str(buf, "</Response>");
 }
 
 static void plivo_render_failure(struct strbuf *buf, const char *message, const char *error UNUSED,
@@ -64,6 +83,8 @@ const struct provider provider_plivo = {
     .secret = SECRET_PLIVO,
     .status_answer = {XML_EMPTY_RESPONSE, sizeof(XML_EMPTY_RESPONSE) - 1},
     .render_stream = plivo_render_stream,
+    .render_hangup = xml_render_hangup,
+    .render_later = plivo_render_later,
     .render_failure = plivo_render_failure,
     .check = plivo_check,
     .ends_call = plivo_ends_call,

@@ -37,6 +37,13 @@ const char *provider_spelling(const char *name)
     return provider ? provider->name : name;
 }
 
+bool provider_can_wait(const char *name)
+{
+    const struct provider *provider = provider_find(name);
+
+    return provider && provider->render_later;
+}
+
 const char *provider_default_template(const char *name)
 {
     const struct provider *provider = provider_find(name);

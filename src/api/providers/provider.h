@@ -23,8 +23,15 @@ struct provider {
     enum secret_kind secret; /* what its webhooks are checked with, if that is set */
     struct slice status_answer; /* to a status callback, whatever it says */
 
-    /* Appends the answer that connects the call to `url`. */
-    void (*render_stream)(struct strbuf *buf, struct slice url);
+    /*
+     * Appends the answer that connects the call to `url`. `after` is what the provider asks when the stream
+     * has ended; "": it does not ask.
+     */
+    void (*render_stream)(struct strbuf *buf, struct slice url, struct slice after);
+    /* Appends the answer that ends the call without a word. */
+    void (*render_hangup)(struct strbuf *buf);
+    /* Appends the answer that lets the provider ask `url` after a pause. NULL: it cannot be told that. */
+    void (*render_later)(struct strbuf *buf, struct slice url, uint64_t pause_s);
     /* Appends the answer that tells the caller `message` and hangs up; `code` for those that read JSON. */
     void (*render_failure)(struct strbuf *buf, const char *message, const char *error, const char *code);
     /*
@@ -46,6 +53,9 @@ bool provider_status_is_final(const char *status);
 
 /* How the provider is called by those who spell it in capitals; any other name is itself. */
 const char *provider_spelling(const char *name);
+
+/* Can the provider of that name be told to ask again later? */
+bool provider_can_wait(const char *name);
 
 /* {template} for a provider of any name. */
 const char *provider_default_template(const char *name);

@@ -5,11 +5,26 @@
 #include "api/providers/verify.h"
 #include "api/providers/xml.h"
 
-static void twilio_render_stream(struct strbuf *buf, struct slice url)
+static void twilio_render_stream(struct strbuf *buf, struct slice url, struct slice after)
 {
-    strbuf_append_str(buf, XML_DECLARATION "<Response><Connect><Stream url=\"");
+    strbuf_append_str(buf, XML_DECLARATION "<Response><Connect");
+    if (after.len > 0) {
+        strbuf_append_str(buf, " action=\"");
+        xml_escape(buf, after);
+        strbuf_append_str(buf, "\" method=\"POST\"");
+    }
+    strbuf_append_str(buf, "><Stream url=\"");
     xml_escape(buf, url);
     strbuf_append_str(buf, "\"/></Connect></Response>");
+}
+
+static void twilio_render_later(struct strbuf *buf, struct slice url, uint64_t pause_s)
+{
+    strbuf_append_str(buf, XML_DECLARATION "<Response><Pause length=\"");
+    strbuf_append_u64(buf, pause_s);
+    strbuf_append_str(buf, "\"/><Redirect method=\"POST\">");
+    xml_escape(buf, url);
+    strbuf_append_str(buf, "</Redirect></Response>");
 }
 
 static void twilio_render_failure(struct strbuf *buf, const char *message, const char *error UNUSED,
@@ -50,6 +65,8 @@ const struct provider provider_twilio = {
     .secret = SECRET_TWILIO,
     .status_answer = {XML_EMPTY_RESPONSE, sizeof(XML_EMPTY_RESPONSE) - 1},
     .render_stream = twilio_render_stream,
+    .render_hangup = xml_render_hangup,
+    .render_later = twilio_render_later,
     .render_failure = twilio_render_failure,
     .check = twilio_check,
     .ends_call = twilio_ends_call,

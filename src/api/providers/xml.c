@@ -39,6 +39,11 @@ static const char *xml_substitute(const char *at, size_t len)
     }
 }
 
+void xml_render_hangup(struct strbuf *buf)
+{
+    strbuf_append_str(buf, XML_DECLARATION "<Response><Hangup/></Response>");
+}
+
 void xml_escape(struct strbuf *buf, struct slice text)
 {
     size_t plain = 0; /* start of the run that needs no escape */

@@ -186,6 +186,11 @@ static void embedded_on_finished(struct store *store, call_finished_fn fn, void 
     core_on_finished(embedded_of(store)->core, fn, arg);
 }
 
+static void embedded_on_changed(struct store *store, call_changed_fn fn, void *arg)
+{
+    core_on_changed(embedded_of(store)->core, fn, arg);
+}
+
 static void embedded_health(const struct store *store, struct store_health *ret_health)
 {
     const struct embedded *embedded = CONTAINER_OF(store, struct embedded, store);
@@ -208,6 +213,7 @@ const struct store_ops embedded_ops = {
     .execute = embedded_execute,
     .on_ended = embedded_on_ended,
     .on_finished = embedded_on_finished,
+    .on_changed = embedded_on_changed,
     .health = embedded_health,
     .stats = embedded_stats,
     .close = embedded_close,

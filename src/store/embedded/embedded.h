@@ -31,6 +31,7 @@ struct embedded_report {
     uint64_t replayed_records;
     uint64_t cut_bytes; /* of a torn tail */
     uint64_t calls;
+    uint64_t waiting; /* calls that wait for a pod */
     uint64_t pods;
     uint64_t load_ms;
 };

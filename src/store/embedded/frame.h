@@ -23,7 +23,8 @@ enum {
  * The versions of the format. A new kind of frame, record or value gets a new version: then an older
  * program refuses the file because of its header, before it meets a record that it does not know.
  *
- * 1: 0.1.0. 2: RECORD_VERSION, RECORD_RENEWED_BY, drains without an end.
+ * 1: 0.1.0. 2: RECORD_VERSION, RECORD_RENEWED_BY, drains without an end, RECORD_WAITING, RECORD_WAITING_GONE,
+ * RECORD_GRANTED, RECORD_CONNECTED, ends with the reason FINISH_TIMED_OUT.
  */
 
 /* On disk: never reuse a number. */

@@ -313,6 +313,7 @@ int embedded_open_on(uv_loop_t *loop, const struct embedded_settings *settings, 
         .replayed_records = loaded.records,
         .cut_bytes = loaded.cut_bytes,
         .calls = core_call_count(embedded->core),
+        .waiting = core_waiting_count(embedded->core),
         .pods = core_pod_count(embedded->core),
         .load_ms = clock_elapsed_ms() - started_ms,
     };

@@ -6,7 +6,7 @@
 enum {
     VARINT_MAX = 10,
     TEXTS_MAX = 5, /* of one record */
-    NUMBERS_MAX = 3,
+    NUMBERS_MAX = 5,
     POD_READY = 1,
     POD_TERMINATING = 2,
     POD_PINNED = 4,
@@ -86,6 +86,27 @@ static int record_members(struct record *record, struct members *ret)
         ret->texts[ret->text_count++] = &record->version.text;
         ret->numbers[ret->number_count++] = &record->version.number;
         ret->numbers[ret->number_count++] = &record->version.at_ms;
+        return 0;
+    case RECORD_WAITING:
+        ret->texts[ret->text_count++] = &record->waiting.call_sid;
+        ret->texts[ret->text_count++] = &record->waiting.merchant_id;
+        ret->texts[ret->text_count++] = &record->waiting.provider;
+        ret->texts[ret->text_count++] = &record->waiting.pools;
+        ret->numbers[ret->number_count++] = &record->waiting.since_ms;
+        ret->numbers[ret->number_count++] = &record->waiting.until_ms;
+        ret->numbers[ret->number_count++] = &record->waiting.priority;
+        ret->numbers[ret->number_count++] = &record->waiting.ahead_ms;
+        ret->numbers[ret->number_count++] = &record->waiting.flags;
+        return 0;
+    case RECORD_WAITING_GONE:
+        ret->texts[ret->text_count++] = &record->waiting.call_sid;
+        return 0;
+    case RECORD_GRANTED:
+        ret->texts[ret->text_count++] = &record->granted.call_sid;
+        ret->numbers[ret->number_count++] = &record->granted.since_ms;
+        return 0;
+    case RECORD_CONNECTED:
+        ret->texts[ret->text_count++] = &record->connected.call_sid;
         return 0;
     }
     return -EOPNOTSUPP;

@@ -237,3 +237,68 @@ const struct refusal *answer_refusal(struct answer *answer, bool *ret_unreadable
         answer_refusal_step(answer, &refusal->steps[refusal->count++]);
     return answer->err ? NULL : refusal;
 }
+
+int answer_end(const struct operation *operation, const struct answer *answer)
+{
+    if (answer->err == -EIO || (answer->err == 0 && answer_left(answer) > 0))
+        return operation_unexpected(operation);
+    return answer->err;
+}
+
+/* Tiers with spaces between them, as the labels of their pools. */
+static void answer_pools(struct answer *answer, struct waiting_call *call)
+{
+    struct slice text = answer_slice(answer);
+    size_t room = 1;
+    const char **pools;
+
+    for (size_t i = 0; i < text.len; i++)
+        room += text.data[i] == ' ';
+    pools = arena_alloc(answer->arena, room * sizeof(*pools));
+    if (!pools) {
+        answer->err = -ENOMEM;
+        return;
+    }
+    call->pools = pools;
+    while (text.len > 0 && !answer->err) {
+        const char *space = memchr(text.data, ' ', text.len);
+        struct slice tier = {text.data, space ? (size_t)(space - text.data) : text.len};
+        char label[POOL_LABEL_MAX + 1];
+
+        pool_label(tier, label);
+        pools[call->pool_count] = arena_strdup(answer->arena, label);
+        if (!pools[call->pool_count++])
+            answer->err = -ENOMEM;
+        text = (struct slice){tier.data + tier.len + (space != NULL), text.len - tier.len - (space != NULL)};
+    }
+}
+
+void answer_waiting(struct answer *answer, struct waiting_call *call)
+{
+    call->merchant_id = answer_text(answer);
+    call->provider = answer_text(answer);
+    call->since_ms = answer_u64(answer);
+    call->until_ms = answer_u64(answer);
+    call->holder = answer_text(answer);
+    call->priority = (uint32_t)answer_u64(answer);
+    call->position = answer_u64(answer);
+    call->estimate_ms = answer_u64(answer);
+    call->heard_at_ms = answer_u64(answer);
+    call->is_rescued = answer_u64(answer) != 0;
+    call->claim = answer_u64(answer);
+    answer_pools(answer, call);
+}
+
+void answer_free_pods(struct answer *answer, const struct refusal *refusal)
+{
+    for (size_t i = 0; refusal && i < refusal->count && !answer->err; i++) {
+        struct refusal_step *step = &refusal->steps[i];
+        uint32_t free;
+
+        if (!step->is_configured)
+            continue; /* a missing pool is no step of the script */
+        free = (uint32_t)min_u64(answer_u64(answer), step->by_state[POD_BUSY]);
+        step->by_state[POD_AVAILABLE] = free;
+        step->by_state[POD_BUSY] -= free;
+    }
+}

@@ -63,4 +63,20 @@ void answer_call(struct answer *answer, struct call_info *call);
  */
 const struct refusal *answer_refusal(struct answer *answer, bool *ret_unreadable);
 
+/* A waiting call, in the order of scripts/redis/lib/waiting_texts.lua: all but its name. */
+void answer_waiting(struct answer *answer, struct waiting_call *call);
+
+/* Behind a refusal: how many pods of each of its pools are free all the same. */
+void answer_free_pods(struct answer *answer, const struct refusal *refusal);
+
+/* The end of every decoder: what was read, or why not. */
+int answer_end(const struct operation *operation, const struct answer *answer) MUST_CHECK;
+
+/*
+ * The answer of release_and_allocate.lua for a released call, behind its first number. `how`: it is to be
+ * remembered. PAST_UNDONE: the script has done so.
+ */
+int released_read(struct operation *operation, struct answer *answer, const char *call_sid,
+                  enum past_end how) MUST_CHECK;
+
 #endif

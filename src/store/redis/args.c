@@ -75,6 +75,35 @@ void args_add_key(struct args *args, const struct redis_store *store, const char
     args_add_text(args, key);
 }
 
+size_t args_chain_room(const struct redis_store *store)
+{
+    return store->tiers->chain_count;
+}
+
+void args_add_chain(struct args *args, const struct redis_store *store)
+{
+    args_add(args, store->tiers->merchants);
+    args_add_u64(args, store->tiers->chain_count);
+    for (size_t i = 0; i < store->tiers->chain_count; i++)
+        args_add(args, store->tiers->chain[i]);
+}
+
+void args_add_rescue(struct args *args, const struct redis_store *store)
+{
+    if (!store->core.rescues) {
+        for (int i = 0; i < 6; i++)
+            args_add(args, SLICE(""));
+        args_add_text(args, "0");
+        return;
+    }
+    args_add_text(args, SCRIPT_YES);
+    args_add_text(args, store->first.lease);
+    args_add_u64(args, store->call_info_ttl_ms);
+    args_add_text(args, store->hold.max_wait);
+    args_add_text(args, store->hold.ageing);
+    args_add_chain(args, store);
+}
+
 void args_begin_fenced(struct args *args, const struct operation *operation, struct arena *arena, size_t room)
 {
     args_begin(args, operation, arena, room);

@@ -132,6 +132,20 @@ int bulk_call(const struct args *args, struct operation *operation, const char *
     return args_call(args, operation, script, bulk_answered);
 }
 
+/* Nothing has changed since it was sent but the tiers. */
+static int bulk_send_again(struct operation *operation)
+{
+    int step = bulk_send(operation);
+
+    assert(step <= BULK_SENT);
+    return step;
+}
+
+int bulk_call_with_chain(const struct args *args, struct operation *operation, const char *script)
+{
+    return args_call_with_chain(args, operation, script, bulk_answered, bulk_send_again);
+}
+
 int bulk_command(const struct args *args, struct operation *operation)
 {
     return args_command(args, operation, bulk_answered);

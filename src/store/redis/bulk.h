@@ -88,6 +88,8 @@ int bulk_start(struct operation *operation, const struct bulk_phase *const *phas
 
 /* A script, or a plain command, whose answer the phase takes. */
 int bulk_call(const struct args *args, struct operation *operation, const char *script) MUST_CHECK;
+/* The same for arguments that follow from the tiers: with new ones the phase sends them again. */
+int bulk_call_with_chain(const struct args *args, struct operation *operation, const char *script) MUST_CHECK;
 int bulk_command(const struct args *args, struct operation *operation) MUST_CHECK;
 
 /* The answer to any other request that a phase has sent. */

@@ -125,7 +125,10 @@ int bulk_place_send(struct operation *operation)
 
 int bulk_place_take(struct operation *operation, const redisReply *reply)
 {
-    return reply->type == REDIS_REPLY_INTEGER ? BULK_SEND : operation_unexpected(operation);
+    return reply->type == REDIS_REPLY_ARRAY && reply->elements == 1 &&
+                   reply->element[0]->type == REDIS_REPLY_INTEGER
+               ? BULK_SEND
+               : operation_unexpected(operation);
 }
 
 /* The counts of all tiers: status_read() reads the answer */

@@ -109,8 +109,10 @@ static void batch_left_redis(struct batch *batch)
 static void batch_answered(void *arg, int err, const redisReply *reply)
 {
     struct batch *batch = arg;
+    redisReply room;
 
     MAGIC_CHECK(batch, BATCH_MAGIC);
+    reply = line_take_more(batch->store, reply, &room);
     if (batch->is_in_redis)
         batch_left_redis(batch);
     if (reply && (reply->type != REDIS_REPLY_ARRAY || reply->elements != batch->count)) {
@@ -154,10 +156,12 @@ static void batch_begin_releases(const struct batch *batch, struct args *args)
 static void batch_begin_allocates(const struct batch *batch, struct args *args)
 {
     const struct redis_store *store = batch->store;
-    bool has_merchant = false;
+    /* A call that waits may have one. */
+    bool has_merchant = store->core.hold_max_wait_ms > 0 || store->line.is_used;
 
     for (size_t i = batch->releases; i < batch->count; i++)
-        has_merchant |= batch->operations[i]->command.allocate.merchant_id[0] != '\0';
+        has_merchant |= batch->operations[i]->command.allocate.merchant_id[0] != '\0' ||
+                        batch->operations[i]->command.allocate.waits;
     args_add_text(args, store->first.lease);
     args_add_text(args, store->first.lease_life);
     args_add_text(args, store->first.record_life);

@@ -62,6 +62,7 @@ static void call_read(struct answer *answer, struct call_info *call, uint64_t no
     answer_call(answer, call);
     renewal_read(answer_slice(answer), &call->activity);
     was_connected = answer_u64(answer) != 0;
+    call->activity.is_granted = answer_u64(answer) != 0;
     if (answer->err)
         return;
     carriers_read(answer, &call->activity.carriers);
@@ -78,27 +79,77 @@ static bool call_is_there(const struct call_info *call)
     return call->pod[0] && call->expires_at_ms > 0;
 }
 
+/* True: the call waits. */
+static bool call_read_waiting(struct answer *answer, const struct call_info *call,
+                              struct waiting_call *waiting)
+{
+    if (answer_u64(answer) == 0)
+        return false;
+    waiting->call_sid = call->call_sid;
+    answer_waiting(answer, waiting);
+    return true;
+}
+
+/*
+ * The refusal, and behind it whose call it was: an older version did not say so; then the free pods of each
+ * step, if there could be any. NULL after a failure.
+ */
+static const struct refusal *refusal_read(struct answer *answer)
+{
+    bool is_unreadable;
+    const struct refusal *read = answer_refusal(answer, &is_unreadable);
+    struct refusal *refusal;
+    struct slice merchant;
+    struct slice provider;
+
+    if (!read || answer_left(answer) < 2)
+        return read;
+    merchant = answer_slice(answer);
+    provider = answer_slice(answer);
+    if (answer->err || merchant.len > MERCHANT_ID_MAX || provider.len > PROVIDER_MAX)
+        return read;
+    refusal = arena_alloc(answer->arena, sizeof(*refusal));
+    if (!refusal) {
+        answer->err = -ENOMEM;
+        return NULL;
+    }
+    *refusal = *read;
+    snprintf(refusal->merchant_id, sizeof(refusal->merchant_id), "%.*s", (int)merchant.len, merchant.data);
+    snprintf(refusal->provider, sizeof(refusal->provider), "%.*s", (int)provider.len, provider.data);
+    if (answer_left(answer) > 0)
+        answer_free_pods(answer, refusal);
+    return refusal;
+}
+
 int call_decode(struct operation *operation, const redisReply *reply)
 {
     struct result *result = operation->result;
+    struct waiting_call waiting = {0};
     struct call_info call;
     struct answer answer;
+    uint64_t now_ms;
+    bool is_waiting;
 
     answer_init(&answer, reply, operation->arena);
     (void)answer_u64(&answer);
-    call_read(&answer, &call, answer_u64(&answer));
+    now_ms = answer_u64(&answer);
+    call_read(&answer, &call, now_ms);
+    is_waiting = call_read_waiting(&answer, &call, &waiting);
     if (answer.err)
         return operation_checked(operation, answer.err);
     if (call_is_there(&call)) {
         result->call.call = call;
         return 0;
     }
-    result->outcome = OUTCOME_NOT_FOUND;
-    if (answer_left(&answer) > 0) {
-        bool is_unreadable;
-
-        result->call.refusal = answer_refusal(&answer, &is_unreadable);
+    if (is_waiting) {
+        result->outcome = OUTCOME_WAITING;
+        result->call.waiting = waiting;
+        result->call.now_ms = now_ms;
+        return 0;
     }
+    result->outcome = OUTCOME_NOT_FOUND;
+    if (answer_left(&answer) > 0)
+        result->call.refusal = refusal_read(&answer);
     /* A refusal that was damaged by hand counts as none. */
     return answer.err == -ENOMEM ? -ENOMEM : 0;
 }
@@ -218,32 +269,6 @@ static void past_calls_read(struct answer *answer, struct result *result)
     result->story.past_count = kept;
 }
 
-/* The refusal, and behind it whose call it was: an older version did not say so. NULL after a failure. */
-static const struct refusal *refusal_read(struct answer *answer)
-{
-    bool is_unreadable;
-    const struct refusal *read = answer_refusal(answer, &is_unreadable);
-    struct refusal *refusal;
-    struct slice merchant;
-    struct slice provider;
-
-    if (!read || answer_left(answer) < 2)
-        return read;
-    merchant = answer_slice(answer);
-    provider = answer_slice(answer);
-    if (answer->err || merchant.len > MERCHANT_ID_MAX || provider.len > PROVIDER_MAX)
-        return read;
-    refusal = arena_alloc(answer->arena, sizeof(*refusal));
-    if (!refusal) {
-        answer->err = -ENOMEM;
-        return NULL;
-    }
-    *refusal = *read;
-    snprintf(refusal->merchant_id, sizeof(refusal->merchant_id), "%.*s", (int)merchant.len, merchant.data);
-    snprintf(refusal->provider, sizeof(refusal->provider), "%.*s", (int)provider.len, provider.data);
-    return refusal;
-}
-
 int story_decode(struct operation *operation, const redisReply *reply)
 {
     struct result *result = operation->result;
@@ -253,13 +278,15 @@ int story_decode(struct operation *operation, const redisReply *reply)
     (void)answer_u64(&answer);
     result->story.now_ms = answer_u64(&answer);
     call_read(&answer, &result->story.call, result->story.now_ms);
+    result->story.is_waiting = call_read_waiting(&answer, &result->story.call, &result->story.waiting);
     past_calls_read(&answer, result);
     if (answer.err)
         return operation_checked(operation, answer.err);
     result->story.is_live = call_is_there(&result->story.call);
     if (answer_left(&answer) > 0)
         result->story.refusal = refusal_read(&answer);
-    if (!result->story.is_live && !result->story.refusal && result->story.past_count == 0)
+    if (!result->story.is_live && !result->story.is_waiting && !result->story.refusal &&
+        result->story.past_count == 0)
         result->outcome = OUTCOME_NOT_FOUND;
     /* A refusal that was damaged by hand counts as none. */
     return answer.err == -ENOMEM ? -ENOMEM : 0;

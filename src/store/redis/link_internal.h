@@ -54,7 +54,8 @@ enum greeting_kind {
     GREETING_SLOTS, /* before the role, which means nothing in a cluster */
     GREETING_ROLE,
     GREETING_TIME,
-    GREETING_PING, /* always, and last: the answer to it makes the link ready */
+    GREETING_SETTLE, /* where another server has taken over */
+    GREETING_PING,   /* always, and last: the answer to it makes the link ready */
     GREETING_COUNT,
 };
 
@@ -144,6 +145,13 @@ struct redis_link {
         size_t greetings_left;
         unsigned tries;       /* to connect: each begins with another address of a name */
         uint64_t patience_ms; /* for the connection that is being made */
+        /*
+         * The last server that has run a script of ours. A node of a cluster that only names another one is
+         * none: going on to that one is no failover.
+         */
+        struct redis_address served_by;
+        bool has_been_served; /* there is such a server */
+        bool is_served;       /* it is the present one */
         uint64_t up_since_ms;
         uint64_t heard_ms; /* the last answer */
         int64_t clock_ms;  /* the server's clock less ours (monotonic), or a little less */
@@ -212,6 +220,8 @@ void session_start(struct redis_link *link);
 void session_close(struct redis_link *link);
 /* Something came from the server. */
 void session_heard(struct redis_link *link);
+/* The present server has run a script of ours. */
+void session_served(struct redis_link *link);
 void session_sentinel_found(void *arg, const struct redis_address *master);
 void session_sentinel_failed(void *arg, const char *reason);
 /* The connection is lost or cannot be used: drops it and tries again after a pause. */
@@ -269,6 +279,7 @@ void requests_deliver(struct redis_link *link);
 /* Logs the error and notices a server that cannot write; returns the errno. */
 int request_report(struct redis_link *link, const char *text);
 void requests_resend_parked(struct redis_link *link);
+void requests_load_early(struct redis_link *link);
 void requests_fail_parked(struct redis_link *link);
 
 /* subscribe.c: for links with a channel */

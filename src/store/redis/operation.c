@@ -238,7 +238,9 @@ int operation_send(struct operation *operation)
         return 0;
     }
     err = spec->encode(operation, &args);
-    return err != 0 ? err : args_call(&args, operation, spec->script, operation_answered);
+    return err != 0
+               ? err
+               : args_call_with_chain(&args, operation, spec->script, operation_answered, operation_send);
 }
 
 int operation_execute(struct redis_store *store, const struct command *command, struct arena *arena,

@@ -35,7 +35,7 @@ static void status_read_tier(const struct operation *operation, struct answer *a
     available = answer_u64(answer);
     used = answer_u64(answer);
     status->calls = answer_u64(answer);
-    status->waiting = 0; /* no call can wait yet: the script would say how many do */
+    status->waiting = answer_u64(answer);
     status->by_state[POD_AVAILABLE] = (uint32_t)available;
     status->capacity = (uint64_t)status->assigned * status->max_concurrent;
     status->free = available * status->max_concurrent;
@@ -95,6 +95,7 @@ int status_read(const struct operation *operation, const redisReply *reply, stru
     answer_init(&answer, reply, arena);
     ret_result->status.active_calls = answer_u64(&answer);
     ret_result->status.pods = answer_u64(&answer);
+    ret_result->status.waiting = answer_u64(&answer);
     count = answer_u64(&answer);
     if (answer.err || count > answer_left(&answer))
         return operation_unexpected(operation);

@@ -10,6 +10,11 @@
 
 #include "store/redis/redis_internal.h"
 
+enum {
+    /* All routers notice a failover, and come to the new server, within a second of one another. */
+    REDIS_SETTLE_MS = 2000,
+};
+
 struct redis_link *redis_store_link(struct store *store)
 {
     return redis_of(store)->link;
@@ -61,11 +66,13 @@ static void redis_free(struct redis_store *store)
 {
     undo_release(store);
     past_release(store);
+    mailbox_release(store);
     tiers_release(store);
     free(store->keys.prefix);
     free(store->keys.active);
     free(store->keys.waited);
     free(store->keys.channel);
+    free(store->keys.settling);
     free(store->keys.ended);
     free(store);
 }
@@ -124,6 +131,7 @@ void redis_close_if_idle(struct redis_store *store)
         return;
     store->closing.are_handles_closing = true;
     redis_listen(&store->store, false);
+    mailbox_close(store);
     redis_close_timer(&store->work.defer_timer);
     redis_close_timer(&store->tier_loading.timer);
     redis_close_timer(&store->outage.timer);
@@ -158,10 +166,17 @@ static void redis_on_finished(struct store *store, call_finished_fn fn, void *ar
     redis_of(store)->hooks.on_finished_arg = arg;
 }
 
+static void redis_on_changed(struct store *store, call_changed_fn fn, void *arg)
+{
+    redis_of(store)->hooks.on_changed = fn;
+    redis_of(store)->hooks.on_changed_arg = arg;
+}
+
 static const struct store_ops redis_ops = {
     .execute = redis_execute,
     .on_ended = redis_on_ended,
     .on_finished = redis_on_finished,
+    .on_changed = redis_on_changed,
     .health = redis_health,
     .stats = redis_stats,
     .close = redis_close,
@@ -194,6 +209,16 @@ static void redis_init_lives(struct redis_store *store)
              record_ms + SCRIPT_RECORD_GRACE_MS);
 }
 
+static void redis_init_hold(struct redis_store *store)
+{
+    snprintf(store->hold.max_wait, sizeof(store->hold.max_wait), "%llu",
+             (unsigned long long)store->core.hold_max_wait_ms);
+    snprintf(store->hold.max_calls, sizeof(store->hold.max_calls), "%llu",
+             (unsigned long long)store->core.hold_max_calls);
+    snprintf(store->hold.ageing, sizeof(store->hold.ageing), "%llu",
+             (unsigned long long)store->core.hold_ageing_ms);
+}
+
 static int redis_init(struct redis_store *store, const struct redis_settings *settings)
 {
     size_t size = strlen(settings->key_prefix) + sizeof(SCRIPT_KEY_CALLS_ACTIVE);
@@ -203,22 +228,26 @@ static int redis_init(struct redis_store *store, const struct redis_settings *se
     store->core = settings->core;
     store->call_info_ttl_ms = settings->call_info_ttl_ms;
     store->tier_refresh_ms = settings->tier_refresh_ms ? settings->tier_refresh_ms : 30000;
+    store->mailbox_look_ms = settings->mailbox_look_ms;
     store->waits_for_replicas = settings->link.wait_replicas > 0;
     store->link_timeout_ms = settings->link.timeout_ms;
     redis_init_lives(store);
+    redis_init_hold(store);
     operations_init(store);
     call_batch_init(store);
     store->keys.prefix = strdup(settings->key_prefix);
     store->keys.active = malloc(size);
     store->keys.waited = malloc(size);
     store->keys.channel = malloc(size);
+    store->keys.settling = malloc(size);
     store->keys.ended = malloc(size);
     if (!store->keys.prefix || !store->keys.active || !store->keys.waited || !store->keys.channel ||
-        !store->keys.ended)
+        !store->keys.settling || !store->keys.ended)
         return -ENOMEM;
     snprintf(store->keys.active, size, "%s" SCRIPT_KEY_CALLS_ACTIVE, settings->key_prefix);
     snprintf(store->keys.waited, size, "%swaited", settings->key_prefix);
     snprintf(store->keys.ended, size, "%s" SCRIPT_KEY_CALLS_ENDED, settings->key_prefix);
+    snprintf(store->keys.settling, size, "%s" SCRIPT_KEY_SETTLING, settings->key_prefix);
     snprintf(store->keys.channel, size, "%sevents", settings->key_prefix);
     return tiers_init(store, settings->tier_config);
 }
@@ -233,10 +262,14 @@ int redis_open(uv_loop_t *loop, const struct redis_settings *settings, struct st
         return -ENOMEM;
     err = redis_init(store, settings);
     if (err == 0) {
+        link.settle_key = store->keys.settling;
+        link.settle_ms = REDIS_SETTLE_MS;
         link.on_change = redis_changed;
         link.on_change_arg = store;
         link.on_turn = call_batch_send;
         link.on_turn_arg = store;
+        /* An agent that releases its call at the end of its stream must come behind the move of that call. */
+        link.early_script = settings->core.rescues ? redis_script(SCRIPT_MOVE_CALL) : NULL;
         err = redis_link_new(loop, &link, &store->link);
     }
     if (err < 0) {

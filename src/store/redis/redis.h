@@ -20,7 +20,8 @@ struct redis_settings {
     struct core_settings core;
     uint64_t call_info_ttl_ms;
     uint64_t tier_refresh_ms;
-    const char *tier_config; /* seeds the tiers of an empty store; NULL: the defaults. Must be valid. */
+    uint64_t mailbox_look_ms; /* for tests: so seldom are notes read, and only then; 0: as they should be */
+    const char *tier_config;  /* seeds the tiers of an empty store; NULL: the defaults. Must be valid. */
 };
 
 /*

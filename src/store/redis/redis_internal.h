@@ -20,6 +20,9 @@ enum {
     REDIS_PLACE_BATCH = 50,      /* pods of one place.lua */
     REDIS_CALL_BATCH = 32,       /* calls of one release_and_allocate.lua */
     REDIS_RENEW_BATCH = 100,     /* calls of one renew.lua */
+    REDIS_KEEP_BATCH = 50,       /* calls of one keep.lua */
+    REDIS_DEPART_BATCH = 100,    /* calls of one depart.lua or departed.lua */
+    REDIS_WAITING_BATCH = 50,    /* calls of one waiting.lua */
     REDIS_HEARTBEAT_BATCH = 250, /* calls of one heartbeat.lua */
     REDIS_SWEEP_BATCH = 50,      /* calls or pods of one sweep script */
     REDIS_MEND_LOOK = 1000,      /* pods, and calls, that one sweep looks at, at least */
@@ -61,12 +64,14 @@ struct redis_store {
     uint64_t call_info_ttl_ms;
     uint64_t tier_refresh_ms;
     uint64_t link_timeout_ms;
+    uint64_t mailbox_look_ms;
     bool waits_for_replicas;
     struct {
         char *prefix;
         char *active; /* calls:active, which says where in a cluster everything is */
         char *waited; /* of redis_link_wait */
         char *channel;
+        char *settling;
         char *ended; /* calls:ended: see past.c */
     } keys;
     /* In every allocation: its lease, and the life of its keys, in ms. */
@@ -75,6 +80,12 @@ struct redis_store {
         char lease_life[REDIS_NUMBER_MAX];
         char record_life[REDIS_NUMBER_MAX];
     } first;
+    /* For calls that wait: HOLD_MAX_WAIT, HOLD_MAX_CALLS, HOLD_AGEING. */
+    struct {
+        char max_wait[REDIS_NUMBER_MAX];
+        char max_calls[REDIS_NUMBER_MAX];
+        char ageing[REDIS_NUMBER_MAX];
+    } hold;
 
     /* redis.c */
     struct {
@@ -82,6 +93,8 @@ struct redis_store {
         void *on_ended_arg;
         call_finished_fn on_finished;
         void *on_finished_arg;
+        call_changed_fn on_changed;
+        void *on_changed_arg;
         redis_guard_fn may_lead;
         void *may_lead_arg;
     } hooks;
@@ -153,7 +166,17 @@ struct redis_store {
         char first[CALL_SID_MAX + 1]; /* of these */
         uint64_t looks_left;          /* unless the carrier says something */
         bool is_asking;
+        bool must_look;          /* there is a note that the answer to come may not have */
+        char *channel;           /* on which this router is woken up; NULL: it listens to none */
+        struct redis_link *link; /* listens to it; NULL: none does */
     } mailbox;
+
+    /* line.c */
+    struct {
+        bool is_used;    /* somebody has asked to wait, or has kept a waiting call */
+        bool is_serving; /* a script is under way that goes on with what another one has left */
+        bool must_serve; /* and once more after it */
+    } line;
 
     /* undo.c */
     struct {
@@ -212,6 +235,9 @@ struct operation {
         struct args args;
         redis_reply_fn done;
         char version[SCRIPT_VERSION_LEN]; /* of the tiers that it was sent with */
+        /* Makes its arguments anew and sends them: they follow from the tiers. NULL: only the first ones do.
+         */
+        int (*again)(struct operation *operation);
     } sent;
     /* Its tiers were out of date. */
     struct {
@@ -295,10 +321,20 @@ void outage_noted(struct redis_store *store);
 /* mailbox.c */
 void mailbox_start(struct redis_store *store, uv_loop_t *loop);
 /*
- * This router carries something (`carrier` is its name; NULL: it does not): looks for notes from
- * now on.
+ * This router carries or holds something (`carrier` is its name; NULL: it does not): looks for notes from
+ * now on. `is_urgent`: it wants to be woken up for them.
  */
-void mailbox_expect(struct redis_store *store, const char *carrier);
+void mailbox_expect(struct redis_store *store, const char *carrier, bool is_urgent);
+/* The store closes: listens no more. */
+void mailbox_close(struct redis_store *store);
+void mailbox_release(struct redis_store *store);
+
+/* line.c */
+/*
+ * The answer of a script without SCRIPT_LINE_MORE behind it, which may use `room`. If that was there, the
+ * script has left something to do for calls that wait: does it.
+ */
+const redisReply *line_take_more(struct redis_store *store, const redisReply *reply, redisReply *room);
 
 /* past.c */
 void past_start(struct redis_store *store, uv_loop_t *loop);
@@ -343,6 +379,12 @@ void args_add_text(struct args *args, const char *text);
 /* For a text that may be gone when the script is called again. */
 void args_add_copy(struct args *args, const char *text);
 void args_add_u64(struct args *args, uint64_t number);
+/* `merchants`, `chain_count` and `chain`, as scripts that look for a pod take them. */
+void args_add_chain(struct args *args, const struct redis_store *store);
+/* All that scripts take with which calls go on elsewhere when their pod breaks; from `rescues` on. */
+void args_add_rescue(struct args *args, const struct redis_store *store);
+/* The room that one of these takes beside what the script counts as its own arguments. */
+size_t args_chain_room(const struct redis_store *store);
 /* One observation, as seen.lua takes it. */
 void args_add_seen(struct args *args, const struct pod_seen *seen);
 /* prefix + name, in the arena; fails the args without memory. */
@@ -364,6 +406,9 @@ int operation_take_fence(struct operation *operation) MUST_CHECK;
  */
 int args_call(const struct args *args, struct operation *operation, const char *script,
               redis_reply_fn done) MUST_CHECK;
+/* The same for arguments that follow from the tiers: `again` makes them anew and sends them. */
+int args_call_with_chain(const struct args *args, struct operation *operation, const char *script,
+                         redis_reply_fn done, int (*again)(struct operation *operation)) MUST_CHECK;
 /* May this step be tried once more? Counts it. */
 bool operation_may_repeat(struct operation *operation);
 /* Notes with which tiers the operation is being sent. */

@@ -141,6 +141,13 @@ static int request_load_script(struct redis_link *link, const struct redis_scrip
     return err;
 }
 
+/* If it cannot be sent now, the first call of the script loads it. */
+void requests_load_early(struct redis_link *link)
+{
+    if (link->settings.early_script)
+        (void)request_load_script(link, link->settings.early_script);
+}
+
 /*
  * By the clock of the server that it is sent to, which is another one after MOVED. The argument is
  * the last of the command: its digits, and two bytes that end it.
@@ -271,6 +278,8 @@ static void request_replied(struct wire_request *wire_request, int err, const re
     if (link->session.state == LINK_LEAVING)
         link_wake(link);
     if (reply->type != REDIS_REPLY_ERROR) {
+        if (request->script)
+            session_served(link);
         request_answer(request, 0, reply);
         return;
     }

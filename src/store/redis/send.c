@@ -73,14 +73,11 @@ static int args_send(struct operation *operation)
                            operation);
 }
 
-/*
- * The same with the new tiers, which come first. In a MOVE_CALL other arguments follow from them,
- * too.
- */
+/* The same with the new tiers, which come first. */
 static int args_send_again(struct operation *operation)
 {
-    if (operation->command.type == COMMAND_MOVE_CALL)
-        return operation_send(operation);
+    if (operation->sent.again)
+        return operation->sent.again(operation);
     operation->sent.args.items[SCRIPT_ARG_TIERS] = operation->store->tiers->tiers;
     operation->sent.args.items[SCRIPT_ARG_DEFAULT_TIER] = operation->store->tiers->default_tier;
     return args_send(operation);
@@ -102,8 +99,10 @@ static void args_fresh(void *arg, int err, const redisReply *reply)
 static void args_answered(void *arg, int err, const redisReply *reply)
 {
     struct operation *operation = arg;
+    redisReply room;
 
     MAGIC_CHECK(operation, OPERATION_MAGIC);
+    reply = line_take_more(operation->store, reply, &room);
     if (err == -ESTALE && !bulk_decides_stale(operation) && operation_may_repeat(operation)) {
         if (operation_is_behind(operation))
             err = args_send_again(operation);
@@ -118,12 +117,19 @@ static void args_answered(void *arg, int err, const redisReply *reply)
     operation->sent.done(operation, err, reply);
 }
 
-int args_call(const struct args *args, struct operation *operation, const char *script, redis_reply_fn done)
+int args_call_with_chain(const struct args *args, struct operation *operation, const char *script,
+                         redis_reply_fn done, int (*again)(struct operation *operation))
 {
     operation->script = script;
     operation->sent.args = *args;
     operation->sent.done = done;
+    operation->sent.again = again;
     return args_send(operation);
+}
+
+int args_call(const struct args *args, struct operation *operation, const char *script, redis_reply_fn done)
+{
+    return args_call_with_chain(args, operation, script, done, NULL);
 }
 
 int args_command(const struct args *args, struct operation *operation, redis_reply_fn done)

@@ -252,7 +252,7 @@ void session_set_clock(struct redis_link *link, uint64_t server_ms)
 
 static bool session_may_be_unknown(const struct greeting *greeting, const char *text)
 {
-    if (greeting->kind == GREETING_SLOTS)
+    if (greeting->kind == GREETING_SLOTS || greeting->kind == GREETING_SETTLE)
         return true;
     return greeting->kind != GREETING_AUTH && greeting->kind != GREETING_SELECT &&
            reply_has_code(text, "NOPERM");
@@ -344,6 +344,7 @@ static void session_up(struct redis_link *link)
     char text[ADDRESS_TEXT_MAX];
 
     link->session.state = LINK_UP;
+    link->session.is_served = false;
     link->session.failed_in_a_row = 0;
     link->retry.round_left = 0;
     link->cluster_down.heard_ms = 0;
@@ -356,6 +357,7 @@ static void session_up(struct redis_link *link)
     else
         log_info("redis is connected", log_str("server", text));
     uv_timer_start(&link->session.timer, session_tick, LINK_TICK_MS, LINK_TICK_MS);
+    requests_load_early(link);
     requests_resend_parked(link);
     if (link->settings.channel)
         subscription_start(link);
@@ -426,6 +428,22 @@ static int session_greet(struct redis_link *link, enum greeting_kind kind, const
     return err;
 }
 
+/* Ahead of all other requests, so that no pod is given away that has a call which this server does not know.
+ */
+static int session_greet_settling(struct redis_link *link)
+{
+    const struct redis_link_settings *settings = &link->settings;
+    char life[24];
+    struct slice args[] = {SLICE("SET"), {NULL, 0}, SLICE("1"), SLICE("NX"), SLICE("PX"), {life, 0}};
+
+    if (!settings->settle_key || !link->session.has_been_served ||
+        address_equals(&link->session.served_by, &link->targets.current))
+        return 0;
+    args[1] = slice_of(settings->settle_key);
+    args[5].len = (size_t)snprintf(life, sizeof(life), "%llu", (unsigned long long)settings->settle_ms);
+    return session_greet(link, GREETING_SETTLE, args, ARRAY_LEN(args));
+}
+
 static int session_greet_all(struct redis_link *link)
 {
     const struct redis_link_settings *settings = &link->settings;
@@ -455,6 +473,8 @@ static int session_greet_all(struct redis_link *link)
         err = session_greet(link, GREETING_ROLE, role, ARRAY_LEN(role));
     if (err == 0 && !settings->channel)
         err = session_greet(link, GREETING_TIME, time, ARRAY_LEN(time));
+    if (err == 0)
+        err = session_greet_settling(link);
     if (err == 0)
         err = session_greet(link, GREETING_PING, ping, ARRAY_LEN(ping));
     return err;
@@ -582,6 +602,14 @@ void session_close(struct redis_link *link)
 void session_heard(struct redis_link *link)
 {
     link->session.heard_ms = uv_now(link->loop);
+}
+
+void session_served(struct redis_link *link)
+{
+    if (link->session.is_served)
+        return;
+    link->session.served_by = link->targets.current;
+    link->session.has_been_served = link->session.is_served = true;
 }
 
 void session_sentinel_found(void *arg, const struct redis_address *master)

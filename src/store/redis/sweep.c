@@ -1,13 +1,15 @@
 /*
  * sweep.c - the command sweep, phase by phase.
  *
- * It reads the tiers; notes a gap in which pods could not be heard; ends calls whose lease ran out;
+ * It reads the tiers; notes a gap in which pods could not be heard; looks for calls whose router has
+ * died; ends calls whose lease ran out;
  * looks at pods whose time may have come; settles pods in doubt, if need be after an import of all
  * calls; checks the places of the next thousand pods, and the records of the next thousand calls.
  */
 #include <stdio.h>
 #include <stdlib.h>
 
+#include "base/log.h"
 #include "core/page.h"
 #include "store/redis/answer.h"
 #include "store/redis/bulk.h"
@@ -73,6 +75,7 @@ static int calls_send(struct operation *operation)
     args_begin_fenced(&args, operation, &operation->bulk->scratch, SCRIPT_SWEEP_CALLS_ARGS);
     args_add_u64(&args, sweep->time_ms);
     args_add_u64(&args, min_u64(left, REDIS_SWEEP_BATCH));
+    args_add_u64(&args, operation->store->core.heartbeat_ttl_ms);
     return bulk_call(&args, operation, SCRIPT_SWEEP_CALLS);
 }
 
@@ -112,12 +115,14 @@ static int pods_send(struct operation *operation)
     const struct sweep *sweep = operation->bulk->state;
     struct args args;
 
-    args_begin_fenced(&args, operation, &operation->bulk->scratch, SCRIPT_SWEEP_PODS_ARGS);
+    args_begin_fenced(&args, operation, &operation->bulk->scratch,
+                      SCRIPT_SWEEP_PODS_ARGS + args_chain_room(operation->store));
     args_add_u64(&args, sweep->time_ms);
     args_add_u64(&args, operation->store->core.heartbeat_ttl_ms);
     args_add_u64(&args, REDIS_SWEEP_BATCH);
     args_add_text(&args, sweep->cursor);
-    return bulk_call(&args, operation, SCRIPT_SWEEP_PODS);
+    args_add_rescue(&args, operation->store);
+    return bulk_call_with_chain(&args, operation, SCRIPT_SWEEP_PODS);
 }
 
 static int pods_take(struct operation *operation, const redisReply *reply)
@@ -311,9 +316,44 @@ static int records_take(struct operation *operation, const redisReply *reply)
 static const struct bulk_phase check_records = {
     .name = "check records", .begin = start_counting, .send = records_send, .take = records_take};
 
+/* The calls of routers that have died, which have a while to come back */
+
+static int departed_send(struct operation *operation)
+{
+    const struct sweep *sweep = operation->bulk->state;
+    struct args args;
+
+    args_begin_fenced(&args, operation, &operation->bulk->scratch, SCRIPT_DEPARTED_ARGS);
+    args_add_u64(&args, sweep->time_ms);
+    args_add_u64(&args, REDIS_DEPART_BATCH);
+    return bulk_call(&args, operation, SCRIPT_DEPARTED);
+}
+
+static int departed_take(struct operation *operation, const redisReply *reply)
+{
+    struct sweep *sweep = operation->bulk->state;
+    struct answer answer;
+    uint64_t count;
+    bool has_more;
+
+    answer_init(&answer, reply, &operation->bulk->scratch);
+    has_more = answer_u64(&answer) != 0;
+    sweep->time_ms = answer_u64(&answer);
+    count = answer_u64(&answer);
+    if (answer.err)
+        return operation_unexpected(operation);
+    if (count > 0)
+        log_warn("a router has died: the calls that it carried have a minute to come back",
+                 log_num("calls", (int64_t)count));
+    return has_more ? BULK_SEND : BULK_NEXT;
+}
+
+static const struct bulk_phase look_for_departed = {
+    .name = "look for calls of dead routers", .send = departed_send, .take = departed_take};
+
 static const struct bulk_phase *const sweep_phases[] = {
-    &bulk_read_tiers, &listen_again,        &end_calls,    &look_at_pods,  &settle_doubts,
-    &import_calls,    &settle_doubts_again, &check_places, &check_records, NULL,
+    &bulk_read_tiers, &listen_again,        &look_for_departed, &end_calls,     &look_at_pods, &settle_doubts,
+    &import_calls,    &settle_doubts_again, &check_places,      &check_records, NULL,
 };
 
 int operation_sweep(struct operation *operation)

@@ -2,9 +2,10 @@
  * sync.c - the command sync, phase by phase.
  *
  * It reads the tiers; checks the types of the pools' lists; imports pods and calls that only the
- * first implementation knows, if that may have led until now; sends the observations; finds and
- * removes the pods of this source that were not observed and are not kept; removes calls without a
- * record; lists all pods, and puts each where it belongs, which repairs edits by hand.
+ * first implementation knows, if that may have led until now; finds the pods of this source that were
+ * not observed and are not kept, and gives them no call any more; sends the observations; removes these
+ * pods; removes calls without a record; lists all pods, and puts each where it belongs, which repairs edits
+ * by hand.
  */
 #include <stdlib.h>
 
@@ -80,19 +81,21 @@ static int observe_send(struct operation *operation)
     if (sync->observed >= command->sync.count)
         return BULK_NEXT;
     args_begin_fenced(&args, operation, &operation->bulk->scratch,
-                      SCRIPT_SEEN_ARGS + SCRIPT_SEEN_EACH * left);
+                      SCRIPT_SEEN_ARGS + args_chain_room(operation->store) + SCRIPT_SEEN_EACH * left);
     args_add_u64(&args, operation->store->core.heartbeat_ttl_ms);
     args_add_text(&args, ""); /* no registrations */
+    args_add_rescue(&args, operation->store);
     for (size_t i = sync->observed; i < command->sync.count && left > 0; i++) {
         if (command->sync.pods[i].is_kept)
             continue;
         args_add_seen(&args, &command->sync.pods[i]);
         left--;
     }
-    return bulk_call(&args, operation, SCRIPT_SEEN);
+    return bulk_call_with_chain(&args, operation, SCRIPT_SEEN);
 }
 
-static void observe_take_one(struct operation *operation, struct answer *answer)
+/* False: the same pod must be sent again. */
+static bool observe_take_one(struct operation *operation, struct answer *answer)
 {
     struct result *result = operation->result;
     struct slice what = answer_slice(answer);
@@ -104,23 +107,26 @@ static void observe_take_one(struct operation *operation, struct answer *answer)
     result->sync.removed +=
         slice_equals(what, SCRIPT_SEEN_LEFT) || slice_equals(what, SCRIPT_SEEN_CHANGED_AND_LEFT);
     answer_ended(answer, answer_u64(answer), &result->sync.ended);
+    return !slice_equals(what, SCRIPT_SEEN_MORE);
 }
 
 static int observe_take(struct operation *operation, const redisReply *reply)
 {
     struct sync *sync = operation->bulk->state;
-    size_t before = sync->observed;
+    bool is_over = false;
     struct answer answer;
 
     answer_init(&answer, reply, operation->arena);
-    while (answer_left(&answer) > 0) {
-        observe_take_one(operation, &answer);
-        if (answer.err)
+    while (answer_left(&answer) > 0 && !is_over) {
+        is_over = !observe_take_one(operation, &answer);
+        if (answer.err || is_over)
             break;
         skip_kept(&operation->command, sync);
         sync->observed++;
     }
-    if (answer.err == -EIO || (answer.err == 0 && sync->observed == before))
+    /* It has told of one pod at least, and of no more than it was asked for. */
+    if (answer.err == -EIO || (answer.err == 0 && (answer.at == 0 || answer_left(&answer) > 0)) ||
+        sync->observed > operation->command.sync.count)
         return operation_unexpected(operation);
     return answer.err ? answer.err : BULK_SEND;
 }
@@ -176,11 +182,59 @@ static int find_begin(struct operation *operation)
 static const struct bulk_phase find_unobserved = {
     .name = "find the pods to remove", .begin = find_begin, .send = bulk_scan_send, .take = bulk_scan_take};
 
+static int gone_send(struct operation *operation, const char *how)
+{
+    struct bulk *bulk = operation->bulk;
+    size_t end = (size_t)min_u64(bulk->names.count, bulk->names.at + (uint64_t)REDIS_SEEN_BATCH);
+    struct args args;
+
+    if (bulk->names.at >= bulk->names.count)
+        return BULK_NEXT;
+    args_begin_fenced(&args, operation, &bulk->scratch,
+                      SCRIPT_GONE_ARGS + args_chain_room(operation->store) + end - bulk->names.at);
+    args_add_text(&args, pod_source_name(operation->command.sync.source));
+    args_add_text(&args, how);
+    args_add_rescue(&args, operation->store);
+    for (size_t i = bulk->names.at; i < end; i++)
+        args_add_text(&args, bulk->names.items[i]);
+    return bulk_call_with_chain(&args, operation, SCRIPT_GONE);
+}
+
+/*
+ * Before the first call looks for another pod: none may go to a pod that is about to be removed.
+ */
+
+static int warn_begin(struct operation *operation)
+{
+    bulk_sort_names(operation->bulk);
+    return BULK_SEND;
+}
+
+static int warn_send(struct operation *operation)
+{
+    return gone_send(operation, SCRIPT_GONE_WILL_BE);
+}
+
+static int warn_take(struct operation *operation, const redisReply *reply)
+{
+    struct bulk *bulk = operation->bulk;
+
+    /* Two numbers for each pod: none has lost a call yet. */
+    if (reply->type != REDIS_REPLY_ARRAY || reply->elements < 2 ||
+        reply->elements / 2 > bulk->names.count - bulk->names.at)
+        return operation_unexpected(operation);
+    bulk->names.at += reply->elements / 2;
+    return BULK_SEND;
+}
+
+static const struct bulk_phase warn_unobserved = {
+    .name = "close the pods to remove", .begin = warn_begin, .send = warn_send, .take = warn_take};
+
 static int remove_begin(struct operation *operation)
 {
     struct bulk *bulk = operation->bulk;
 
-    bulk_sort_names(bulk);
+    bulk->names.at = 0;
     if (operation->command.sync.spares_calls && bulk->names.count > 0 &&
         name_array_init(&operation->result->sync.absent, operation->arena, bulk->names.count) < 0)
         return -ENOMEM;
@@ -189,18 +243,8 @@ static int remove_begin(struct operation *operation)
 
 static int remove_send(struct operation *operation)
 {
-    struct bulk *bulk = operation->bulk;
-    size_t end = (size_t)min_u64(bulk->names.count, bulk->names.at + (uint64_t)REDIS_SEEN_BATCH);
-    struct args args;
-
-    if (bulk->names.at >= bulk->names.count)
-        return BULK_NEXT;
-    args_begin_fenced(&args, operation, &bulk->scratch, SCRIPT_GONE_ARGS + end - bulk->names.at);
-    args_add_text(&args, pod_source_name(operation->command.sync.source));
-    args_add_text(&args, operation->command.sync.spares_calls ? SCRIPT_GONE_IS_ABSENT : SCRIPT_GONE_IS_GONE);
-    for (size_t i = bulk->names.at; i < end; i++)
-        args_add_text(&args, bulk->names.items[i]);
-    return bulk_call(&args, operation, SCRIPT_GONE);
+    return gone_send(operation,
+                     operation->command.sync.spares_calls ? SCRIPT_GONE_IS_ABSENT : SCRIPT_GONE_IS_GONE);
 }
 
 static void remove_take_one(struct operation *operation, struct answer *answer)
@@ -223,18 +267,17 @@ static void remove_take_one(struct operation *operation, struct answer *answer)
                           ? name_array_add(absent, operation->arena, bulk->names.items[bulk->names.at])
                           : -EIO;
     }
-    bulk->names.at++;
+    bulk->names.at += what != SCRIPT_GONE_MORE;
 }
 
 static int remove_take(struct operation *operation, const redisReply *reply)
 {
-    size_t before = operation->bulk->names.at;
     struct answer answer;
 
     answer_init(&answer, reply, operation->arena);
     while (answer_left(&answer) > 0)
         remove_take_one(operation, &answer);
-    if (answer.err == -EIO || (answer.err == 0 && operation->bulk->names.at == before))
+    if (answer.err == -EIO || (answer.err == 0 && answer.at == 0))
         return operation_unexpected(operation);
     return answer.err ? answer.err : BULK_SEND;
 }
@@ -273,7 +316,7 @@ static int settle_take(struct operation *operation, const redisReply *reply)
     int step = bulk_place_take(operation, reply);
 
     /* Some pods are in doubt: that is certain only a little later. */
-    if (step >= 0 && reply->integer > 0)
+    if (step >= 0 && reply->element[0]->integer > 0)
         operation->result->sync.look_again_ms = REDIS_MEND_AGAIN_MS;
     return step;
 }
@@ -282,8 +325,17 @@ static const struct bulk_phase settle_pods = {
     .name = "settle the pods", .begin = settle_begin, .send = bulk_place_send, .take = settle_take};
 
 static const struct bulk_phase *const sync_phases[] = {
-    &bulk_read_tiers,   &check_lists, &import,    &observe,     &find_unobserved,
-    &remove_unobserved, &tidy_calls,  &list_pods, &settle_pods, NULL,
+    &bulk_read_tiers,
+    &check_lists,
+    &import,
+    &find_unobserved,
+    &warn_unobserved,
+    &observe,
+    &remove_unobserved,
+    &tidy_calls,
+    &list_pods,
+    &settle_pods,
+    NULL,
 };
 
 int operation_sync(struct operation *operation)

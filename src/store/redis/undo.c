@@ -63,10 +63,12 @@ static void undo_batch_answered(void *arg, int err, const redisReply *reply)
 {
     struct undo_batch *batch = arg;
     struct redis_store *store;
+    redisReply room;
     size_t at = 0;
 
     MAGIC_CHECK(batch, UNDO_BATCH_MAGIC);
     store = batch->store;
+    reply = line_take_more(store, reply, &room);
     store->undo.is_asking = false;
     if (err == -ESTALE)
         tiers_load(store);
@@ -114,7 +116,8 @@ static int undo_send(struct redis_store *store, struct undo_batch *batch, struct
 {
     struct args args;
 
-    args_begin_with(&args, store, store->tiers, arena, SCRIPT_UNDO_EACH * batch->count);
+    args_begin_with(&args, store, store->tiers, arena, SCRIPT_UNDO_ARGS + SCRIPT_UNDO_EACH * batch->count);
+    args_add_text(&args, SCRIPT_YES); /* the client may ask again: its place in line stays */
     LIST_FOR_EACH (link, &batch->undos) {
         const struct undo *undo = LIST_ENTRY(link, struct undo, link);
 

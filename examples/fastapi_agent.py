@@ -13,7 +13,8 @@ ADDRESS = os.environ.get("ADDRESS", f"127.0.0.1:{PORT}")
 HEADERS = {"Authorization": f"Bearer {os.environ['API_KEY']}"} if os.environ.get("API_KEY") else {}
 INCARNATION = str(uuid.uuid4())  # of this process: registering again with the same one keeps the calls
 KEEP_S = float(os.environ.get("KEEP_SECONDS", "60"))  # how long a call whose stream broke may come back
-calls = {}  # call_sid -> its stream
+calls = {}  # call_sid -> its stream, also one that broke: heartbeats list these
+sessions = {}  # call_sid -> what the agent knows of the call
 app = fastapi.FastAPI()
 
 
@@ -48,6 +49,7 @@ async def heartbeat():
     status, answer = await ask("POST", f"/api/v1/pod/{NAME}/heartbeat", {"call_sids": list(calls)})
     if status == 200:
         for call_sid in answer["ended"] + answer["conflicts"]:  # these are over, or another pod has them
+            sessions.pop(call_sid, None)
             if stream := calls.pop(call_sid, None):
                 asyncio.create_task(stream.close())
     return status
@@ -69,27 +71,37 @@ async def serve(stream: fastapi.WebSocket, path: str):
     call_sid, code = stream.headers["x-call-sid"], 1006
     await stream.accept()
     calls[call_sid] = stream
+    session = session_of(call_sid, stream.headers.get("x-call-resumed"))
     try:
         while (message := await stream.receive())["type"] == "websocket.receive":
+            session["messages"] += 1
             if message.get("text") is not None:
                 await stream.send_text(message["text"])  # here your agent listens and speaks
             else:
                 await stream.send_bytes(message["bytes"])
         code = message.get("code", 1005)
     finally:
-        # 1000, 1001, 1005: somebody hung up. Otherwise the connection broke, and the call may come back.
-        asyncio.create_task(release(call_sid, stream, 0 if code in (1000, 1001, 1005) else KEEP_S))
+        asyncio.create_task(end(call_sid, stream, code))
 
 
-async def release(call_sid, stream, delay):
-    if delay:  # the router ends the call 5 s after the break, unless a heartbeat lists it meanwhile
+def session_of(call_sid, resumed):
+    """That of a stream that broke, if this agent had it; otherwise a new one."""
+    if resumed and call_sid not in sessions:
+        print(call_sid, "was rescued: the caller has talked to another agent before", flush=True)
+    return sessions.setdefault(call_sid, {"messages": 0})
+
+
+async def end(call_sid, stream, code):
+    if not (code in (1000, 1005) or 3000 <= code <= 4999):  # nobody hung up: it broke, and may come back
         await asyncio.sleep(1)
-        await heartbeat()
-    await asyncio.sleep(delay)
-    if calls.get(call_sid) is not stream:  # it has come back, or the router has ended it
+        await heartbeat()  # the router ends the call 5 s after the break, unless a heartbeat lists it meanwhile
+        await asyncio.sleep(KEEP_S)
+    if calls.get(call_sid) is not stream:  # it has come back, the router has ended it, or another agent has it
         return
     del calls[call_sid]
+    sessions.pop(call_sid, None)
     while call_sid not in calls:  # it may also come back while the router cannot be asked
+        # With our name: it ends nothing if another agent has the call by now (404).
         if (await ask("POST", "/api/v1/release", {"call_sid": call_sid, "pod_name": NAME}))[0]:
             return
         await asyncio.sleep(1)

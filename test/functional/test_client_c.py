@@ -367,6 +367,10 @@ def test_the_example_agent_serves_and_drains(start_router, tmp_path):
         agent.stdin.write("open CA1\n")
         agent.stdin.flush()
         wait_until(lambda: "CA1 talks" in log.read_text(), "the call begins")
+        # Its stream breaks and comes back: the session is still there.
+        agent.stdin.write("close CA1 1006\nopen CA1 1\n")
+        agent.stdin.flush()
+        wait_until(lambda: "CA1 goes on" in log.read_text(), "the call goes on")
         agent.send_signal(signal.SIGTERM)
         wait_until(lambda: router.get("/api/v1/pod/echo-1").json()["is_draining"], "it drains")
         agent.stdin.write("close CA1 1000\n")
@@ -448,6 +452,23 @@ def test_a_program_outside_the_tree_builds_with_pkg_config_alone(installed, star
 # Other judges of its memory and its threads.
 
 
+def wait_in_line(driver):
+    """Six calls want four pods, on a thread each: two wait. One is stopped, one gets a pod that is released."""
+    calls = [f"W{i}" for i in range(6)]
+    for call_sid in calls:
+        driver.tell(f"queue {call_sid} 300000")
+    served = [driver.read().split() for _ in range(4)]
+    assert {words[1] for words in served} == {"pod"}
+    stopped, granted = (call_sid for call_sid in calls if call_sid not in {words[0] for words in served})
+    driver.tell(f"leave {stopped}")
+    assert sorted(driver.read() for _ in range(2)) == [f"{stopped} fallback stopped -", "yes"]
+    driver.tell(f"release {served[0][0]} {served[0][3]}")
+    assert sorted(driver.read() for _ in range(2)) == [f"{granted} pod - {served[0][3]}", "ok"]
+    assert driver.ask("joined") == "ok"
+    for call_sid in {*calls} - {stopped, served[0][0]}:
+        assert driver.ask(f"release {call_sid}") == "ok"
+
+
 def drive_everything(driver, router):
     """A little of all: allocations, a kept call, agents, threads, a router that is away."""
     driver.tell("load 4 8 80")
@@ -458,6 +479,9 @@ def drive_everything(driver, router):
     assert driver.ask("begin CA1") == "ok"
     assert driver.ask("clock 31000") == "ok"
     assert driver.ask("end CA1") == "ok"
+    wait_in_line(driver)
+    assert driver.ask("began load-1 CA2") == driver.ask("closed load-1 CA2 1006") == driver.ask("began load-1 CA2") == "ok"
+    assert driver.ask("failed load-1 CA2") == "ok"
     assert driver.ask("stop load-0") == "ok"
     assert driver.ask("wait") == "ok"
     wait_until(lambda: calls_of(router) == [], "all pods are free")
@@ -465,7 +489,8 @@ def drive_everything(driver, router):
 
 @pytest.fixture
 def four_pods(start_router):
-    return start_router({"API_KEY": "key", "TIER_CONFIG": '{"gold":{"type":"exclusive","target":4}}', **API_PODS})
+    tiers = '{"gold":{"type":"exclusive","target":4}}'
+    return start_router({"API_KEY": "key", "TIER_CONFIG": tiers, "HOLD_MAX_WAIT": "5m", **API_PODS})
 
 
 def test_valgrind_finds_nothing(four_pods, start_driver, tmp_path):

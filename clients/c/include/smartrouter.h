@@ -22,7 +22,7 @@
 extern "C" {
 #endif
 
-#define SMARTROUTER_VERSION "1.0.0" /* of the interface; the soname has its first number */
+#define SMARTROUTER_VERSION "1.1.0" /* of the interface; the soname has its first number */
 #define SMARTROUTER_API __attribute__((visibility("default")))
 
 /* The version of the library that the program runs with. */
@@ -173,7 +173,14 @@ SMARTROUTER_API size_t smartrouter_pending_releases(struct smartrouter_client *c
 /* ---- Requests. `ret_answer` may be NULL; otherwise it gets an answer to free, or NULL if there is no memory
  * ---- */
 
-/* A call that wants a pod. Set `size` to sizeof; members that are NULL are not sent. */
+/*
+ * The router says how a call stands in line. The answer has the numbers "position" (1: it is the next one; 0:
+ * not known), "waited_seconds" and, if something is known, "estimated_wait_seconds"; it is borrowed. Runs on
+ * the thread that allocates. smartrouter_stop_waiting may be called here.
+ */
+typedef void (*smartrouter_waiting_fn)(void *arg, const struct smartrouter_answer *answer);
+
+/* A call that wants a pod. Set `size` to sizeof; members that are NULL or 0 are not sent. */
 struct smartrouter_call_request {
     size_t size;
     const char *call_sid;
@@ -182,6 +189,10 @@ struct smartrouter_call_request {
     const char *flow;
     const char *template_name;
     const char *traceparent; /* instead of the hook's */
+    int wait_ms; /* if no pod is free, the call waits for one, where the router lets calls wait; 0: it does
+                    not */
+    smartrouter_waiting_fn waiting; /* may be NULL */
+    void *waiting_arg;
 };
 
 /*
@@ -189,7 +200,9 @@ struct smartrouter_call_request {
  *
  * OK: the answer has "pod_name", "ws_url", "source_pool" and "was_existing". FALLBACK: "ws_url" is the
  * default URL. BYPASS: the same, but it may be "". BUSY: tell the caller so. The text "reason" says why there
- * is no pod: disabled, percentage, merchants, breaker_open, no_pods, refused, unavailable.
+ * is no pod: disabled, percentage, merchants, breaker_open, no_pods, refused, unavailable, stopped. The
+ * numbers "waited_seconds" and "position" say how long a call with `wait_ms` took, and its last known place
+ * in line.
  *
  * Only an empty `call_sid` is INVALID. A request that failed, but may have been carried out, is released in
  * the background; not so a call that this client has: one that is kept, one of its agents, or one that got a
@@ -198,6 +211,13 @@ struct smartrouter_call_request {
 SMARTROUTER_API enum smartrouter_result smartrouter_allocate(struct smartrouter_client *client,
                                                              const struct smartrouter_call_request *request,
                                                              struct smartrouter_answer **ret_answer);
+/*
+ * Any thread: a smartrouter_allocate or smartrouter_call_begin that waits with this call ends, within about a
+ * second, with the reason "stopped", and the call leaves the line. smartrouter_release does the same. false:
+ * no such call waits.
+ */
+SMARTROUTER_API bool smartrouter_stop_waiting(struct smartrouter_client *client, const char *call_sid);
+
 /*
  * Ends a call. 404 is OK: it has ended already, or is on another pod than `pod_name`. PENDING: the router
  * could not be asked; the background thread repeats it until it is answered or the call's lease is over.
@@ -281,6 +301,9 @@ struct smartrouter_agent;
 /* The router has ended this call, or given it to another pod: close its stream. Do not release it. */
 typedef void (*smartrouter_call_over_fn)(void *arg, const char *call_sid, bool is_conflict);
 
+/* Frees a session that was given to smartrouter_agent_stream_ended. */
+typedef void (*smartrouter_session_free_fn)(void *session);
+
 /* Set `size` to sizeof. */
 struct smartrouter_agent_options {
     size_t size;
@@ -292,6 +315,7 @@ struct smartrouter_agent_options {
     bool is_managed;         /* Kubernetes or STATIC_PODS manage the pod: do not register, do not remove */
     smartrouter_call_over_fn call_over; /* may be NULL */
     void *call_over_arg;
+    smartrouter_session_free_fn session_free; /* may be NULL: sessions are not freed */
 };
 
 /*
@@ -306,7 +330,14 @@ SMARTROUTER_API bool smartrouter_agent_is_ready(struct smartrouter_agent *agent,
 /*
  * A stream has opened: heartbeats list the call. Again for a stream that came back, also while the old one is
  * still open: once for each stream.
+ *
+ * *ret_session is the session of a call that came back, which is the program's again. NULL: this agent has
+ * none. Then the call is new, or, with the header X-Call-Resumed, another agent had it, or its old stream is
+ * still open. `ret_session` may be NULL: then a session stays where it is.
  */
+SMARTROUTER_API enum smartrouter_result
+smartrouter_agent_stream_opened(struct smartrouter_agent *agent, const char *call_sid, void **ret_session);
+/* The same without a session. */
 SMARTROUTER_API enum smartrouter_result smartrouter_agent_call_began(struct smartrouter_agent *agent,
                                                                      const char *call_sid);
 /* The call has ended: it is released with the pod's name. NOT_FOUND: the agent does not have it (any more).
@@ -314,13 +345,34 @@ SMARTROUTER_API enum smartrouter_result smartrouter_agent_call_began(struct smar
 SMARTROUTER_API enum smartrouter_result
 smartrouter_agent_call_ended(struct smartrouter_agent *agent, const char *call_sid, const char *reason);
 /*
- * The stream has ended with this close code (1006: without one). 1000, 1001 and 1005 end the call; with
- * others it stays for 60 s, in which smartrouter_agent_call_began takes it up again; then it is released.
- * While another stream of the call is open, the end of this one changes nothing: the last one decides. Once
- * for each stream that smartrouter_agent_call_began was told of.
+ * Does a stream that was closed with this code end its call? 1000, 1005 and 3000 to 4999 do. With all others,
+ * such as 1006 (no close frame) and 1012, the call may come back.
  */
+SMARTROUTER_API bool smartrouter_close_ends_call(int close_code);
+/*
+ * The stream has ended with this close code (1006: without one). If that ends the call, it is released.
+ * Otherwise the agent keeps it for 60 s, in which smartrouter_agent_stream_opened takes it up again; then it
+ * is released. A heartbeat whose answer says that the call has ended, or is on another pod, ends that time
+ * early. While another stream of the call is open, the end of this one changes nothing: the last one decides.
+ * Once for each stream that smartrouter_agent_stream_opened was told of. If the provider's stop message has
+ * come before, use smartrouter_agent_call_ended: the call is over, whatever the code.
+ *
+ * Takes ownership of `session` (may be NULL), whatever it returns: for a call that may come back it is kept,
+ * otherwise it is freed.
+ */
+SMARTROUTER_API enum smartrouter_result smartrouter_agent_stream_ended(struct smartrouter_agent *agent,
+                                                                       const char *call_sid, int close_code,
+                                                                       void *session);
+/* The same without a session. */
 SMARTROUTER_API enum smartrouter_result smartrouter_agent_stream_closed(struct smartrouter_agent *agent,
                                                                         const char *call_sid, int close_code);
+/*
+ * The agent cannot go on with this stream, and closes it with 1011: the router gives the call to another pod.
+ * Heartbeats do not list it any more. If it is still on this pod 5 s later, it is released. Instead of
+ * smartrouter_agent_stream_ended.
+ */
+SMARTROUTER_API enum smartrouter_result smartrouter_agent_stream_failed(struct smartrouter_agent *agent,
+                                                                        const char *call_sid);
 SMARTROUTER_API size_t smartrouter_agent_calls(struct smartrouter_agent *agent);
 /*
  * Drains, and waits until the last call has ended, at most VOICE_AGENT_SHUTDOWN_TIMEOUT; then leaves the

@@ -56,14 +56,24 @@ bool sr_answer_parse(struct smartrouter_answer *answer)
     return true;
 }
 
-void sr_answer_put_text(struct smartrouter_answer *answer, const char *name, const char *text)
+static bool make_room(struct smartrouter_answer *answer, const char *name)
 {
     if (!answer->json)
         answer->json = cJSON_CreateObject();
-    if (!answer->json)
-        return;
     cJSON_DeleteItemFromObjectCaseSensitive(answer->json, name);
-    cJSON_AddStringToObject(answer->json, name, text);
+    return answer->json != NULL;
+}
+
+void sr_answer_put_text(struct smartrouter_answer *answer, const char *name, const char *text)
+{
+    if (make_room(answer, name))
+        cJSON_AddStringToObject(answer->json, name, text);
+}
+
+void sr_answer_put_number(struct smartrouter_answer *answer, const char *name, double number)
+{
+    if (make_room(answer, name))
+        cJSON_AddNumberToObject(answer->json, name, number);
 }
 
 static const cJSON *member(const struct smartrouter_answer *answer, const char *name)

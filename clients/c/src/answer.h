@@ -30,6 +30,9 @@ bool sr_answer_parse(struct smartrouter_answer *answer);
 /* Sets a text member, for answers that are not the router's alone. Does nothing without memory. */
 void sr_answer_put_text(struct smartrouter_answer *answer, const char *name, const char *text);
 
+/* The same for a number. */
+void sr_answer_put_number(struct smartrouter_answer *answer, const char *name, double number);
+
 void sr_answer_say(struct smartrouter_answer *answer, const char *format, ...)
     __attribute__((format(printf, 2, 3)));
 

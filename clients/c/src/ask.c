@@ -68,13 +68,13 @@ static bool is_traceparent(const char *text)
     return memcmp(text, "ff", 2) != 0 && !is_zeros(text + 3, 32) && !is_zeros(text + 36, 16);
 }
 
-static void traceparent_find(const struct smartrouter_client *client, const struct sr_request *request,
-                             char text[SR_TRACEPARENT_SIZE])
+void sr_traceparent_find(const struct smartrouter_client *client, const char *given,
+                         char text[SR_TRACEPARENT_SIZE])
 {
     const struct sr_hooks *hooks = &client->settings->hooks;
 
-    if (request->traceparent && is_traceparent(request->traceparent)) {
-        snprintf(text, SR_TRACEPARENT_SIZE, "%s", request->traceparent);
+    if (given && is_traceparent(given)) {
+        snprintf(text, SR_TRACEPARENT_SIZE, "%s", given);
         return;
     }
     memset(text, 0, SR_TRACEPARENT_SIZE);
@@ -135,6 +135,8 @@ static enum sr_class classify(const struct sr_request *request, struct smartrout
     const bool is_object = sr_answer_parse(answer);
     const char *code = smartrouter_answer_text(answer, "code");
 
+    if (answer->status == 202 && request->may_lack_pods && is_object)
+        return SR_WAITING;
     if (answer->status / 100 == 2)
         return classify_success(request, answer, is_object);
     if (!*answer->error)
@@ -313,7 +315,7 @@ enum sr_class sr_ask(struct smartrouter_client *client, const struct sr_request 
     enum sr_class class = SR_NO_MEMORY;
 
     *ret_answer = NULL;
-    traceparent_find(client, request, message.traceparent);
+    sr_traceparent_find(client, request->traceparent, message.traceparent);
     if (message.body || !request->body)
         class = ask(client, request, &message, ret_answer, &may_have_arrived);
     cJSON_free(message.body);
@@ -332,6 +334,9 @@ enum smartrouter_result sr_result_of(enum sr_class class)
     case SR_REFUSED:
         return SMARTROUTER_REFUSED;
     case SR_NO_PODS:
+    case SR_WAITING:
+    case SR_STOPPED:
+    case SR_ENDED:
     case SR_FAILED:
         return SMARTROUTER_UNAVAILABLE;
     case SR_BREAKER_OPEN:

@@ -9,11 +9,11 @@
 
 enum { URL_MAX = 2048 };
 
-/* A member that this version of the struct has; NULL if the program was built with an older one. */
+/* A member that this version of the struct has; 0 if the program was built with an older one. */
 #define MEMBER(request, name)                                                                                \
     ((request)->size >= offsetof(struct smartrouter_call_request, name) + sizeof((request)->name)            \
          ? (request)->name                                                                                   \
-         : NULL)
+         : 0)
 
 static cJSON *allocation_body(const struct smartrouter_call_request *request)
 {
@@ -67,7 +67,11 @@ static const char *reason_of(enum sr_class class)
     case SR_DONE:
         return "";
     case SR_NO_PODS:
+    case SR_WAITING:
         return "no_pods";
+    case SR_STOPPED:
+    case SR_ENDED:
+        return "stopped";
     case SR_NOT_FOUND:
     case SR_REFUSED:
         return "refused";
@@ -82,6 +86,7 @@ static const char *reason_of(enum sr_class class)
 
 struct allocation {
     struct smartrouter_answer *answer;
+    struct sr_stood stood;
     const char *reason; /* "": there is a pod */
     enum smartrouter_result result;
 };
@@ -96,36 +101,47 @@ static void allocation_remember(struct smartrouter_client *client, const char *c
     pthread_mutex_unlock(&client->lock);
 }
 
+/* Remembers what the call has now, or releases what it may have got. */
+static void allocation_settle(struct smartrouter_client *client, const char *call_sid, enum sr_class class,
+                              const struct sr_stood *stood, bool had_release)
+{
+    /* "No pods" also says that no earlier try was carried out: the call would have kept its pod. */
+    if (class == SR_DONE || class == SR_NO_PODS)
+        allocation_remember(client, call_sid, class == SR_DONE);
+    else if (class == SR_WAITING || class == SR_STOPPED)
+        sr_release_from_line(client, call_sid, class == SR_WAITING ? "wait_over" : "wait_stopped",
+                             had_release);
+    else if (class == SR_ENDED)
+        return;
+    else if (had_release)
+        sr_release_later(client, call_sid, NULL, "allocate_unanswered");
+    else if (stood->may_have_arrived || stood->has_stood)
+        sr_release_unless_live(client, call_sid, "allocate_unanswered");
+}
+
 static enum sr_class allocation_ask(struct smartrouter_client *client,
                                     const struct smartrouter_call_request *request,
-                                    struct smartrouter_answer **ret_answer)
+                                    struct allocation *allocation)
 {
     cJSON *body = allocation_body(request);
-    const struct sr_request ask = {.operation = "allocate",
-                                   .method = "POST",
-                                   .path = "/api/v1/allocate",
-                                   .body = body,
-                                   .traceparent = MEMBER(request, traceparent),
-                                   .needs = "pod_name ws_url",
-                                   .may_lack_pods = true};
+    const int wait_ms = MEMBER(request, wait_ms);
+    const struct sr_line line = {.call_sid = request->call_sid,
+                                 .traceparent = MEMBER(request, traceparent),
+                                 .body = body,
+                                 .wait_ms = wait_ms > 0 ? wait_ms : 0,
+                                 .waiting = MEMBER(request, waiting),
+                                 .waiting_arg = MEMBER(request, waiting_arg)};
     /* Otherwise the release of an earlier failure would end the call that is now wanted. */
     const bool had_release = sr_release_forget(client, request->call_sid);
-    bool may_have_arrived = false;
     enum sr_class class = SR_NO_MEMORY;
 
     /* The router would refuse it, and there would be nothing to release. */
     if (!sr_is_call_sid(request->call_sid))
         class = SR_REFUSED;
     else if (body)
-        class = sr_ask(client, &ask, ret_answer, &may_have_arrived);
+        class = sr_line_stand(client, &line, &allocation->answer, &allocation->stood);
     cJSON_Delete(body);
-    /* "No pods" also says that no earlier try was carried out: the call would have kept its pod. */
-    if (class == SR_DONE || class == SR_NO_PODS)
-        allocation_remember(client, request->call_sid, class == SR_DONE);
-    else if (had_release)
-        sr_release_later(client, request->call_sid, NULL, "allocate_unanswered");
-    else if (may_have_arrived)
-        sr_release_unless_live(client, request->call_sid, "allocate_unanswered");
+    allocation_settle(client, request->call_sid, class, &allocation->stood, had_release);
     return class;
 }
 
@@ -140,7 +156,7 @@ static void allocation_decide(struct smartrouter_client *client,
     if (allocation->reason) {
         allocation->result = SMARTROUTER_BYPASS;
     } else {
-        const enum sr_class class = allocation_ask(client, request, &allocation->answer);
+        const enum sr_class class = allocation_ask(client, request, allocation);
 
         allocation->reason = reason_of(class);
         if (class == SR_DONE) {
@@ -172,6 +188,11 @@ static enum smartrouter_result allocate(struct smartrouter_client *client,
     if (!allocation->answer)
         return allocation->result = SMARTROUTER_NO_MEMORY;
     sr_answer_put_text(allocation->answer, "reason", allocation->reason);
+    sr_answer_put_number(allocation->answer, "waited_seconds", (double)allocation->stood.waited_ms / 1000);
+    sr_answer_put_number(allocation->answer, "position", allocation->stood.position);
+    if (allocation->stood.has_stood)
+        sr_metric(client, "wait_seconds", smartrouter_result_name(allocation->result), allocation->reason,
+                  (double)allocation->stood.waited_ms / 1000);
     sr_metric(client, "allocations", smartrouter_result_name(allocation->result), allocation->reason, 1);
     return allocation->result;
 }

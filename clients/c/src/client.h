@@ -46,6 +46,14 @@ struct smartrouter_call {
     bool is_over;     /* under the lock */
 };
 
+/* An allocation that is being asked for, perhaps in line. See line.c. Under the lock, except for the flag. */
+struct sr_wait {
+    struct sr_wait *next;
+    const char *call_sid;
+    bool may_stop;
+    atomic_bool is_stopped;
+};
+
 /* Calls that got a pod from this client and are not released yet. See held.c. Under the lock. */
 struct sr_held {
     struct sr_held_call *buckets[SR_HELD_BUCKETS];
@@ -68,6 +76,7 @@ struct smartrouter_client {
     size_t release_count;
     struct smartrouter_call *calls;
     struct smartrouter_agent *agents;
+    struct sr_wait *waits;
     struct sr_held held;
     const void *busy_with; /* the agent that the background thread works for */
     bool is_stopping;
@@ -83,6 +92,9 @@ enum sr_class {
     SR_NOT_FOUND,    /* 404 */
     SR_REFUSED,      /* another 4xx */
     SR_NO_PODS,      /* 503 of a router that is well */
+    SR_WAITING,      /* 202: the call has no pod yet, and stands in line */
+    SR_STOPPED,      /* the program has stopped the wait */
+    SR_ENDED,        /* somebody else has released the call in line */
     SR_FAILED,       /* no usable answer */
     SR_BREAKER_OPEN, /* not sent */
     SR_NO_MEMORY,    /* not sent */
@@ -98,7 +110,7 @@ struct sr_request {
     int tries;         /* 0: SMART_ROUTER_RETRY_ATTEMPTS */
     int64_t longer_ms; /* the router may take so much longer to answer */
     bool is_unguarded; /* neither asks nor tells the breaker */
-    bool may_lack_pods;        /* 503 may mean that no pod is free */
+    bool may_lack_pods;        /* 503 may mean that no pod is free, 202 that the call waits for one */
     atomic_bool *is_cancelled; /* may be NULL */
 };
 
@@ -110,6 +122,10 @@ enum sr_class sr_ask(struct smartrouter_client *client, const struct sr_request 
 enum smartrouter_result sr_ask_result(struct smartrouter_client *client, const struct sr_request *request,
                                       struct smartrouter_answer **ret_answer);
 enum smartrouter_result sr_result_of(enum sr_class class);
+
+/* The program's trace, or a new one. `given` may be NULL. */
+void sr_traceparent_find(const struct smartrouter_client *client, const char *given,
+                         char text[SR_TRACEPARENT_SIZE]);
 
 int64_t sr_now_ms(const struct smartrouter_client *client);
 /* `ms` times (1 + jitter / 2). */
@@ -136,11 +152,20 @@ enum smartrouter_result sr_drained(struct smartrouter_client *client, const char
 /* Leaves a release to the background, unless one of this call waits already. */
 void sr_release_later(struct smartrouter_client *client, const char *call_sid, const char *pod_name,
                       const char *reason);
+/* The same, with this time before the first try. */
+void sr_release_after(struct smartrouter_client *client, const char *call_sid, const char *pod_name,
+                      const char *reason, int64_t wait_ms);
 /* The same for an allocation without an answer, unless this client has the call: it would be ended. */
 void sr_release_unless_live(struct smartrouter_client *client, const char *call_sid, const char *reason);
 /* Takes the call's release back, if one waits; waits for one that is on its way. Returns whether there was
  * one. */
 bool sr_release_forget(struct smartrouter_client *client, const char *call_sid);
+/*
+ * A call that stood in line does not want its pod any more: released at once, unless this client has it.
+ * `also_live`: also then.
+ */
+void sr_release_from_line(struct smartrouter_client *client, const char *call_sid, const char *reason,
+                          bool also_live);
 /* One try. Returns whether it was answered. */
 bool sr_release_try(struct smartrouter_client *client, const char *call_sid, const char *pod_name,
                     const char *reason, enum smartrouter_result *ret_result,
@@ -150,6 +175,30 @@ int64_t sr_releases_due_ms(const struct smartrouter_client *client);
 /* Tries the first one that is due. Holds the lock before and after, not meanwhile. */
 void sr_releases_work(struct smartrouter_client *client, int64_t now_ms);
 void sr_releases_give_up(struct smartrouter_client *client);
+
+/* ---- line.c ---- */
+
+/* What an allocation asks for. */
+struct sr_line {
+    const char *call_sid, *traceparent; /* the trace may be NULL */
+    cJSON *body;                        /* without "wait" and "wait_ms", which come and go */
+    int64_t wait_ms;                    /* 0: it does not wait */
+    smartrouter_waiting_fn waiting;     /* may be NULL */
+    void *waiting_arg;
+};
+
+struct sr_stood {
+    bool has_stood;        /* the router has said that the call waits */
+    bool may_have_arrived; /* as of sr_ask, of the last request */
+    int position;          /* the last one that the router has said; 0: none */
+    int64_t waited_ms;     /* 0: it was not to wait */
+};
+
+/* Asks for a pod, and waits for it. SR_WAITING: the time was over first. */
+enum sr_class sr_line_stand(struct smartrouter_client *client, const struct sr_line *line,
+                            struct smartrouter_answer **ret_answer, struct sr_stood *ret_stood);
+/* Is this call being allocated? Under the lock. */
+bool sr_lines_have(const struct smartrouter_client *client, const char *call_sid);
 
 /* ---- held.c ---- */
 
@@ -166,7 +215,7 @@ bool sr_calls_have(const struct smartrouter_client *client, const char *call_sid
 int64_t sr_calls_due_ms(const struct smartrouter_client *client);
 void sr_calls_work(struct smartrouter_client *client, int64_t now_ms);
 
-/* ---- agent.c: the same for heartbeats and registrations ---- */
+/* ---- agent_calls.c, agent_beats.c: the same for heartbeats and registrations ---- */
 
 /* Does an agent of this client have the call? Under the lock. */
 bool sr_agents_have(const struct smartrouter_client *client, const char *call_sid);

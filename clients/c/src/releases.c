@@ -110,15 +110,15 @@ static int64_t release_wait_ms(const struct smartrouter_client *client, int trie
     return sr_jittered_ms(client, wait_ms);
 }
 
-/* Does this client have the call, so that nothing but its end may release it? */
+/* Does this client have or want the call, so that nothing but its end may release it? */
 static bool call_is_live(struct smartrouter_client *client, const char *call_sid)
 {
     return sr_calls_have(client, call_sid) || sr_agents_have(client, call_sid) ||
-           sr_held_has(&client->held, call_sid);
+           sr_held_has(&client->held, call_sid) || sr_lines_have(client, call_sid);
 }
 
 static void release_later(struct smartrouter_client *client, const char *call_sid, const char *pod_name,
-                          const char *reason, bool also_live)
+                          const char *reason, int64_t wait_ms, bool also_live)
 {
     struct sr_release *release = release_new(call_sid, pod_name, reason);
     const int64_t now_ms = sr_now_ms(client);
@@ -129,7 +129,7 @@ static void release_later(struct smartrouter_client *client, const char *call_si
                "no memory to repeat the release of %s: its pod is free when its lease ends", call_sid);
         return;
     }
-    release->due_ms = now_ms + release_wait_ms(client, 0);
+    release->due_ms = now_ms + wait_ms;
     release->give_up_ms = now_ms + sr_setting_ms(client->settings, SR_LEASE_S);
     pthread_mutex_lock(&client->lock);
     if (releases_find(client, call_sid) || (!also_live && call_is_live(client, call_sid))) {
@@ -153,12 +153,18 @@ static void release_later(struct smartrouter_client *client, const char *call_si
 void sr_release_later(struct smartrouter_client *client, const char *call_sid, const char *pod_name,
                       const char *reason)
 {
-    release_later(client, call_sid, pod_name, reason, true);
+    release_later(client, call_sid, pod_name, reason, release_wait_ms(client, 0), true);
+}
+
+void sr_release_after(struct smartrouter_client *client, const char *call_sid, const char *pod_name,
+                      const char *reason, int64_t wait_ms)
+{
+    release_later(client, call_sid, pod_name, reason, wait_ms, true);
 }
 
 void sr_release_unless_live(struct smartrouter_client *client, const char *call_sid, const char *reason)
 {
-    release_later(client, call_sid, NULL, reason, false);
+    release_later(client, call_sid, NULL, reason, release_wait_ms(client, 0), false);
 }
 
 bool sr_release_forget(struct smartrouter_client *client, const char *call_sid)
@@ -199,17 +205,13 @@ bool sr_release_try(struct smartrouter_client *client, const char *call_sid, con
            (class == SR_REFUSED && smartrouter_answer_status(*ret_answer) != 429);
 }
 
-enum smartrouter_result smartrouter_release(struct smartrouter_client *client, const char *call_sid,
-                                            const char *pod_name, const char *reason,
-                                            struct smartrouter_answer **ret_answer)
+static enum smartrouter_result release_now(struct smartrouter_client *client, const char *call_sid,
+                                           const char *pod_name, const char *reason,
+                                           struct smartrouter_answer **ret_answer)
 {
     struct smartrouter_answer *answer = NULL;
     enum smartrouter_result result = SMARTROUTER_INVALID;
 
-    if (ret_answer)
-        *ret_answer = NULL;
-    if (!sr_is_call_sid(call_sid) || (pod_name && !sr_is_pod_name(pod_name)))
-        return result;
     pthread_mutex_lock(&client->lock);
     sr_held_remove(&client->held, call_sid);
     pthread_mutex_unlock(&client->lock);
@@ -231,6 +233,31 @@ enum smartrouter_result smartrouter_release(struct smartrouter_client *client, c
     else
         smartrouter_answer_free(answer);
     return result;
+}
+
+enum smartrouter_result smartrouter_release(struct smartrouter_client *client, const char *call_sid,
+                                            const char *pod_name, const char *reason,
+                                            struct smartrouter_answer **ret_answer)
+{
+    if (ret_answer)
+        *ret_answer = NULL;
+    if (!sr_is_call_sid(call_sid) || (pod_name && !sr_is_pod_name(pod_name)))
+        return SMARTROUTER_INVALID;
+    /* A wait that went on would join the line again. */
+    smartrouter_stop_waiting(client, call_sid);
+    return release_now(client, call_sid, pod_name, reason, ret_answer);
+}
+
+void sr_release_from_line(struct smartrouter_client *client, const char *call_sid, const char *reason,
+                          bool also_live)
+{
+    bool is_live;
+
+    pthread_mutex_lock(&client->lock);
+    is_live = call_is_live(client, call_sid);
+    pthread_mutex_unlock(&client->lock);
+    if (also_live || !is_live)
+        release_now(client, call_sid, NULL, reason, NULL);
 }
 
 enum smartrouter_result smartrouter_handle_status(struct smartrouter_client *client, const char *call_sid,

@@ -3,13 +3,16 @@
  * answer.
  *
  *   allocate SID [MERCHANT]    outcome, reason or "-", pod or "-"
+ *   queue SID MS               the same, and waits for a pod on a thread of its own: "SID outcome reason pod"
+ *   leave SID                  "yes": stops this wait; "no": there is none
+ *   joined                     when all these threads have ended
  *   release SID [POD]          result
  *   begin SID / end SID        a kept call
  *   renew SID, health, status, breaker, pending
  *   clock MS                   the client's clock jumps ahead
  *   wait                       until no release is pending
  *   agent NAME ADDRESS         result, when the router knows it
- *   began NAME SID, ended NAME SID, closed NAME SID CODE, calls NAME, stop NAME
+ *   began NAME SID, ended NAME SID, closed NAME SID CODE, failed NAME SID, calls NAME, stop NAME
  *   load PODS THREADS CALLS    see load()
  *
  * The settings come from the environment.
@@ -43,6 +46,9 @@ static struct {
     char call_sid[WORD];
     struct smartrouter_call *call;
 } calls[CALLS_MAX];
+
+static pthread_t waiters[THREADS_MAX];
+static size_t waiter_count;
 
 static int64_t clock_ms(void *arg)
 {
@@ -126,6 +132,57 @@ static void allocate(const char *call_sid, const char *merchant_id)
            or_dash(smartrouter_answer_text(got, "pod_name")));
     fflush(stdout);
     smartrouter_answer_free(got);
+}
+
+/* ---- Calls that wait ---- */
+
+struct queued {
+    char call_sid[WORD];
+    int wait_ms;
+};
+
+static void hear(void *arg, const struct smartrouter_answer *waiting)
+{
+    fprintf(stderr, "waiting %s position %.0f\n", (const char *)arg,
+            smartrouter_answer_number(waiting, "position"));
+}
+
+static void *queue_run(void *arg)
+{
+    struct queued *queued = arg;
+    struct smartrouter_call_request request = request_for(queued->call_sid, NULL);
+    struct smartrouter_answer *got;
+    enum smartrouter_result result;
+
+    request.wait_ms = queued->wait_ms;
+    request.waiting = hear;
+    request.waiting_arg = queued->call_sid;
+    result = smartrouter_allocate(client, &request, &got);
+    printf(
+        "%s %s %s %s\n", queued->call_sid, result == SMARTROUTER_OK ? "pod" : smartrouter_result_name(result),
+        or_dash(smartrouter_answer_text(got, "reason")), or_dash(smartrouter_answer_text(got, "pod_name")));
+    fflush(stdout);
+    smartrouter_answer_free(got);
+    free(queued);
+    return NULL;
+}
+
+static void queue(const char *call_sid, int wait_ms)
+{
+    struct queued *queued = calloc(1, sizeof(*queued));
+
+    if (!queued || waiter_count == THREADS_MAX)
+        abort();
+    snprintf(queued->call_sid, sizeof(queued->call_sid), "%s", call_sid);
+    queued->wait_ms = wait_ms;
+    if (pthread_create(&waiters[waiter_count++], NULL, queue_run, queued) != 0)
+        abort();
+}
+
+static void join_waiters(void)
+{
+    while (waiter_count > 0)
+        pthread_join(waiters[--waiter_count], NULL);
 }
 
 static void begin(const char *call_sid)
@@ -259,6 +316,8 @@ static bool run_agent(const char *command, const char *name, const char *argumen
         answer_result(smartrouter_agent_call_ended(agent, argument, NULL));
     else if (strcmp(command, "closed") == 0)
         answer_result(smartrouter_agent_stream_closed(agent, argument, number));
+    else if (strcmp(command, "failed") == 0)
+        answer_result(smartrouter_agent_stream_failed(agent, argument));
     else if (strcmp(command, "calls") == 0)
         printf("%zu\n", smartrouter_agent_calls(agent));
     else if (strcmp(command, "stop") == 0)
@@ -275,6 +334,10 @@ static bool run_call(const char *command, const char *one, const char *two)
 
     if (strcmp(command, "allocate") == 0)
         allocate(one, *two ? two : NULL);
+    else if (strcmp(command, "queue") == 0)
+        queue(one, (int)strtol(two, NULL, 10));
+    else if (strcmp(command, "leave") == 0)
+        answer(smartrouter_stop_waiting(client, one) ? "yes" : "no");
     else if (strcmp(command, "release") == 0)
         answer_result(smartrouter_release(client, one, *two ? two : NULL, NULL, NULL));
     else if (strcmp(command, "begin") == 0)
@@ -301,6 +364,9 @@ static bool run_plain(const char *command, const char *one)
         fflush(stdout);
     } else if (strcmp(command, "clock") == 0) {
         atomic_fetch_add(&offset_ms, strtoll(one, NULL, 10));
+        answer("ok");
+    } else if (strcmp(command, "joined") == 0) {
+        join_waiters();
         answer("ok");
     } else if (strcmp(command, "wait") == 0) {
         while (smartrouter_pending_releases(client) > 0)
@@ -343,6 +409,7 @@ int main(void)
     smartrouter_settings_free(settings);
     while (fgets(line, sizeof(line), stdin))
         run(line);
+    join_waiters();
     for (size_t i = 0; i < CALLS_MAX; i++)
         smartrouter_call_end(calls[i].call, NULL);
     for (size_t i = 0; i < agent_count; i++)

@@ -17,6 +17,7 @@ enum {
     TABLE_MAX = 4 << 20,
     CALLS_MAX = 16,
     SIDS_MAX = 16,
+    POSITIONS_MAX = 16,
 };
 
 static cJSON *table;
@@ -26,7 +27,9 @@ struct run {
     struct fake_router router;
     struct smartrouter_client *client;
     const cJSON *step;
-    const cJSON *exchange; /* the next one that is expected; NULL: none */
+    const cJSON *exchange;        /* the next one that is expected; NULL: none */
+    int positions[POSITIONS_MAX]; /* that the program was told of */
+    size_t position_count;
     struct {
         char call_sid[SR_NAME_MAX + 1];
         struct smartrouter_call *call;
@@ -134,6 +137,10 @@ static bool answer_request(struct fake_router *router, const struct sr_exchange 
     assert_string_equal(exchange->path, text_of(request, "path"));
     check_body(request, exchange);
     check_headers(get(request, "headers"), exchange);
+    if (get(reply, "after_ms"))
+        router->now_ms += get(reply, "after_ms")->valueint;
+    if (get(reply, "stops_waiting"))
+        assert_true(smartrouter_stop_waiting(run->client, text_of(run->step, "call_sid")));
     if (get(reply, "fault"))
         return give_fault(run, exchange, text_of(reply, "fault"), answer, ret_may_have_arrived);
     give_answer(reply, answer);
@@ -142,8 +149,18 @@ static bool answer_request(struct fake_router *router, const struct sr_exchange 
 
 /* ---- Operations ---- */
 
-static struct smartrouter_call_request request_of(const cJSON *step)
+static void note_position(void *arg, const struct smartrouter_answer *answer)
 {
+    struct run *run = arg;
+
+    assert_true(run->position_count < POSITIONS_MAX);
+    run->positions[run->position_count++] = (int)smartrouter_answer_number(answer, "position");
+}
+
+static struct smartrouter_call_request request_of(struct run *run)
+{
+    const cJSON *step = run->step, *wait = get(step, "wait_seconds");
+
     return (struct smartrouter_call_request){
         .size = sizeof(struct smartrouter_call_request),
         .call_sid = text_of(step, "call_sid"),
@@ -152,6 +169,9 @@ static struct smartrouter_call_request request_of(const cJSON *step)
         .flow = text_of(step, "flow"),
         .template_name = text_of(step, "template"),
         .traceparent = text_of(step, "traceparent"),
+        .wait_ms = wait ? (int)(1000 * wait->valuedouble + 0.5) : 0,
+        .waiting = wait ? note_position : NULL,
+        .waiting_arg = run,
     };
 }
 
@@ -170,7 +190,7 @@ static size_t sids_of(const cJSON *step, const char *sids[SIDS_MAX])
 
 static enum smartrouter_result do_allocate(struct run *run, struct smartrouter_answer **answer)
 {
-    const struct smartrouter_call_request request = request_of(run->step);
+    const struct smartrouter_call_request request = request_of(run);
 
     return smartrouter_allocate(run->client, &request, answer);
 }
@@ -235,7 +255,7 @@ static enum smartrouter_result do_health(struct run *run, struct smartrouter_ans
 
 static enum smartrouter_result do_call_begin(struct run *run, struct smartrouter_answer **answer)
 {
-    const struct smartrouter_call_request request = request_of(run->step);
+    const struct smartrouter_call_request request = request_of(run);
     struct smartrouter_call *call;
     const enum smartrouter_result result = smartrouter_call_begin(run->client, &request, &call);
 
@@ -338,6 +358,17 @@ static void check_waits(const struct run *run)
         assert_int_equal(run->router.waits_ms[i], cJSON_GetArrayItem(wanted, (int)i)->valueint);
 }
 
+static void check_positions(const struct run *run)
+{
+    const cJSON *wanted = get(run->step, "positions");
+
+    if (!wanted)
+        return;
+    assert_int_equal(run->position_count, cJSON_GetArraySize(wanted));
+    for (size_t i = 0; i < run->position_count; i++)
+        assert_int_equal(run->positions[i], cJSON_GetArrayItem(wanted, (int)i)->valueint);
+}
+
 static void run_step(struct run *run)
 {
     static const char *const STATES[] = {"closed", "open", "half_open"};
@@ -352,6 +383,7 @@ static void run_step(struct run *run)
         fail_msg("unknown operation %s", name);
     run->exchange = get(run->step, "exchanges") ? get(run->step, "exchanges")->child : NULL;
     run->router.wait_count = 0;
+    run->position_count = 0;
     result = OPERATIONS[i].run(run, &answer);
     check_result(resolve("expects", get(run->step, "expect")), outcome_of(i, result), answer,
                  strcmp(name, "call_begin") == 0);
@@ -359,6 +391,7 @@ static void run_step(struct run *run)
     if (run->exchange)
         fail_msg("a request is missing");
     check_waits(run);
+    check_positions(run);
     if (get(run->step, "breaker"))
         assert_string_equal(STATES[smartrouter_breaker(run->client)], text_of(run->step, "breaker"));
     if (get(run->step, "pending_releases"))

@@ -22,16 +22,18 @@ app = fastapi.FastAPI()
 async def voice(request: fastapi.Request, merchant_id: str = "") -> fastapi.Response:
     """Twilio asks where a call goes. Whatever the router does, it gets an answer."""
     call_sid = request.query_params["CallSid"]  # real code reads the form and checks the signature
-    to = await app.state.client.allocate(call_sid, merchant_id, "twilio")
+    # If all agents are busy the call waits, where the router lets it; Twilio waits for this answer for 15 s at most.
+    to = await app.state.client.allocate(call_sid, merchant_id, "twilio", wait=10)
     stream = f"<Response><Connect><Stream url={quoteattr(to.ws_url)}/></Connect></Response>"
     return fastapi.Response(stream if to.ws_url else BUSY, media_type="application/xml")
 
 
 @app.websocket("/{path:path}")
 async def serve(stream: fastapi.WebSocket, path: str) -> None:
-    # 1. The stream closes: `agent.call` releases, whatever happened.
-    async with app.state.agent.call(stream.headers["x-call-sid"], on_ended=stream.close) as call:
-        call.close_code = 1006
+    # 1. The stream closes: `agent.call` releases, or keeps the call and its session for a stream that comes back.
+    resumed = stream.headers.get("x-call-resumed")
+    async with app.state.agent.call(stream.headers["x-call-sid"], on_ended=stream.close, resumed=resumed) as call:
+        call.session = call.session or {"is_rescued": call.resumed > 0}
         await stream.accept()
         while (message := await stream.receive())["type"] == "websocket.receive":
             if message.get("text") is not None:

@@ -75,12 +75,14 @@ async def main() -> None:
 
         async def serve(stream):
             headers = stream.request_headers if hasattr(stream, "request_headers") else stream.request.headers
-            # However the pipeline ends, also by an exception of a processor, the call is released.
-            async with agent.call(headers["X-Call-Sid"], on_ended=stream.close) as call:
+            resumed = headers.get("X-Call-Resumed")
+            async with agent.call(headers["X-Call-Sid"], on_ended=stream.close, resumed=resumed) as call:
+                # A stream that broke and came back goes on with its processors, and what they remember.
+                call.session = call.session or [Echo()]
                 try:
-                    await PipelineRunner(StreamTransport(stream), [Echo()]).run()
+                    await PipelineRunner(StreamTransport(stream), call.session).run()
                 finally:
-                    call.close_code = stream.close_code  # None while it is open: a processor has raised, and the call ends
+                    call.close_code = stream.close_code  # None: it is open. A processor has raised; the router moves the call
 
         async with websockets.serve(serve, "", port):  # listen first: a registered pod gets calls at once
             agent.stop_on_signals()

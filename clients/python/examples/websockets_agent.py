@@ -4,12 +4,21 @@
 POD_NAME, POD_IP, SMART_ROUTER_BASE_URL and the other variables are those of docs/CLIENTS.md. PORT is where it listens.
 """
 import asyncio
+import dataclasses
 import logging
 import os
 import sys
 
 import smartrouter
 import websockets
+
+
+@dataclasses.dataclass
+class Session:
+    """What the agent knows of a call. It outlives a stream that breaks."""
+
+    is_rescued: bool  # the caller has talked to another agent before, or waited
+    messages: int = 0
 
 
 async def main() -> None:
@@ -19,14 +28,18 @@ async def main() -> None:
 
         async def serve(stream):
             headers = stream.request_headers if hasattr(stream, "request_headers") else stream.request.headers
-            async with agent.call(headers["X-Call-Sid"], on_ended=stream.close) as call:
+            resumed = headers.get("X-Call-Resumed")
+            async with agent.call(headers["X-Call-Sid"], on_ended=stream.close, resumed=resumed) as call:
+                if call.session is None:  # otherwise the stream broke, and this one goes on with its session
+                    call.session = Session(is_rescued=call.resumed > 0)
                 try:
                     async for message in stream:
+                        call.session.messages += 1
                         await stream.send(message)  # here your agent listens and speaks
                 except websockets.ConnectionClosed:
                     pass
                 finally:
-                    call.close_code = stream.close_code or 1006
+                    call.close_code = stream.close_code  # None: it is open, and this agent has failed
 
         async with websockets.serve(serve, "", port):  # listen first: a registered pod gets calls at once
             agent.stop_on_signals()

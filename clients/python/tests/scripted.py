@@ -23,9 +23,9 @@ class FakeClock:
 class ScriptedRouter(httpx.AsyncBaseTransport):
     """Answers the next request of the script, and compares the request with what it must be."""
 
-    def __init__(self, clock, timeout_ms):
+    def __init__(self, clock, stop_waiting):
         self.clock = clock
-        self.timeout_ms = timeout_ms
+        self.stop_waiting = stop_waiting
         self.script = []
 
     async def handle_async_request(self, request):
@@ -34,10 +34,13 @@ class ScriptedRouter(httpx.AsyncBaseTransport):
         assert self.script, f"a request that must not leave: {made}"
         wanted, answer = self.script.pop(0)
         check_request(wanted, request, content, made)
+        self.clock.at += answer.get("after_ms", 0) / 1000
+        if answer.get("stops_waiting"):
+            assert self.stop_waiting(json.loads(content)["call_sid"])
         if answer.get("fault") == "refused":
             raise httpx.ConnectError("connection refused", request=request)
         if answer.get("fault") == "timeout":
-            self.clock.at += self.timeout_ms / 1000
+            self.clock.at += request.extensions["timeout"]["read"]
             raise httpx.ReadTimeout("no answer", request=request)
         if answer.get("fault") == "lost":
             raise httpx.ReadError("connection reset", request=request)

@@ -11,7 +11,7 @@ from scripted import FakeClock, ScriptedRouter
 from smartrouter import Breaker, Client, Hooks, Rollout, RouterError, Settings, bucket_of
 
 TABLE = json.loads((tree.PACKAGE.parent / "behaviours/table.json").read_text())
-CONTROL = ("do", "exchanges", "waits_ms", "expect", "breaker", "pending_releases")
+CONTROL = ("do", "exchanges", "waits_ms", "expect", "positions", "breaker", "pending_releases")
 
 
 def environment_of(row):
@@ -29,7 +29,8 @@ class Runner:
     def __init__(self, row):
         settings = dataclasses.replace(Settings.from_env(environment_of(row)), **row.get("options", {}))
         self.clock = FakeClock()
-        self.router = ScriptedRouter(self.clock, settings.timeout_ms)
+        self.router = ScriptedRouter(self.clock, lambda call_sid: self.client.stop_waiting(call_sid))
+        self.positions = []
         self.client = Client(
             settings,
             breaker=Breaker.of(settings, self.clock.now),
@@ -44,11 +45,18 @@ class Runner:
     async def step(self, step):
         self.router.script = [(named(r, "requests"), named(a, "answers")) for r, a in step.get("exchanges", [])]
         self.clock.waits_ms = []
+        self.positions.clear()
         arguments = {name: value for name, value in step.items() if name not in CONTROL}
+        if "wait_seconds" in arguments:
+            arguments["wait"] = arguments.pop("wait_seconds")
+            arguments["on_waiting"] = lambda waiting: self.positions.append(waiting.position)
         result = await getattr(self, step["do"], self.other)(step["do"], **arguments)
         assert not self.router.script, f"requests that did not leave: {self.router.script}"
         for member, value in named(step.get("expect", {}), "expects").items():
-            assert result[member] == value, f"{member} is {result[member]!r}, not {value!r}"
+            found = round(result[member], 6) if isinstance(result[member], float) else result[member]
+            assert found == value, f"{member} is {found!r}, not {value!r}"
+        if "positions" in step:
+            assert self.positions == step["positions"]
         if "waits_ms" in step:
             assert self.clock.waits_ms == step["waits_ms"]
         if "breaker" in step:

@@ -1,8 +1,9 @@
 """smartrouter: what a voice agent uses to talk to Smart Router. docs/CLIENTS.md and the package's README have the rest."""
 
-from .agent import Agent, AgentCall
+from .agent import Agent, AgentCall, close_ends_call
 from .breaker import Breaker
-from .client import Call, Client
+from .calls import Call
+from .client import Client
 from .hooks import Hooks, ReleaseEvent, RequestEvent
 from .providers import is_terminal
 from .results import (
@@ -15,6 +16,7 @@ from .results import (
     RouterError,
     RouterRefused,
     RouterUnavailable,
+    Waiting,
 )
 from .rollout import Rollout, bucket_of
 from .settings import Settings, SettingsError
@@ -45,6 +47,8 @@ __all__ = [
     "Settings",
     "SettingsError",
     "SyncClient",
+    "Waiting",
     "bucket_of",
+    "close_ends_call",
     "is_terminal",
 ]

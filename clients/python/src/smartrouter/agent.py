@@ -9,30 +9,55 @@ import asyncio
 import logging
 import signal
 import uuid
-from typing import Awaitable, Callable, Dict, Optional, Sequence, Union
+from typing import Any, Awaitable, Callable, Dict, Optional, Sequence, Set, Union
 
 from .client import Client
 from .results import HeartbeatResult, RouterError
 from .settings import SettingsError
 
-HUNG_UP = (1000, 1001, 1005)  # close codes: somebody meant to end the call
 RETRY_S = 1.0
 DRAIN_TTL_S = 300
 DRAINED_WAIT_S = 20
 EXTRA_BEAT_S = 1.0  # after a break: the router has noticed it by then, and its grace (5 s) is not over
+FAILED_RELEASE_S = 5.0  # after a failure: by then the router has seen the end of the stream, and moved the call
 
 OnEnded = Callable[[], Union[None, Awaitable[object]]]
+
+
+def close_ends_call(close_code: int) -> bool:
+    """Whether somebody meant to end the call. With all other codes, such as 1006 and 1012, it may come back."""
+    return close_code in (1000, 1005) or 3000 <= close_code <= 4999
+
+
+def _close_code_of(error: Optional[BaseException]) -> Optional[int]:
+    """That of an exception which says that the stream has closed: of websockets, of Starlette, of a socket."""
+    if hasattr(error, "rcvd"):
+        code = getattr(getattr(error, "rcvd"), "code", 1006)  # its own `code` is deprecated
+    else:
+        code = getattr(error, "code", 1006 if isinstance(error, (OSError, EOFError)) else None)
+    return code if isinstance(code, int) and 1000 <= code <= 4999 else None
 
 
 class AgentCall:
     """A call of this agent, from its stream's opening: `async with agent.call(…) as call`."""
 
-    def __init__(self, call_sid: str, on_ended: Optional[OnEnded]) -> None:
+    def __init__(
+        self,
+        call_sid: str,
+        on_ended: Optional[OnEnded] = None,
+        on_gone: Optional[OnEnded] = None,
+        resumed: int = 0,
+    ) -> None:
         self.call_sid = call_sid
         self.on_ended = on_ended
+        self.on_gone = on_gone
+        self.resumed = resumed  #: how often the router has resumed or rescued the call; 0: this is its first stream
         self.has_ended = False  #: the router has ended it, or another pod has it
         #: Set it to the stream's close code. A code that means a break keeps the call for a while: it may come back.
         self.close_code: Optional[int] = None
+        self.has_stopped = False  #: set it at the provider's stop message: the call is over, whatever the close code
+        #: Whatever you want to find again if the stream breaks and comes back. None: this agent does not know the call.
+        self.session: Any = None
 
 
 class Agent:
@@ -60,6 +85,7 @@ class Agent:
         self._keep_seconds = keep_seconds
         self._interval = settings.heartbeat_interval
         self._calls: Dict[str, AgentCall] = {}
+        self._broken: Set[AgentCall] = set()  # those of them whose stream broke, and that may come back
         self._beating: Optional[asyncio.Task[None]] = None
         self._is_known: Optional[asyncio.Event] = None
         self._stop: Optional[asyncio.Event] = None
@@ -135,14 +161,29 @@ class Agent:
 
     # Calls.
 
-    def call(self, call_sid: str, on_ended: Optional[OnEnded] = None) -> _AgentCallContext:
+    def call(
+        self,
+        call_sid: str,
+        on_ended: Optional[OnEnded] = None,
+        *,
+        resumed: Optional[str] = None,
+        on_gone: Optional[OnEnded] = None,
+    ) -> _AgentCallContext:
         """`async with agent.call(sid, stream.close) as call:` lists the call in heartbeats, and releases it at the end.
 
-        `on_ended` is called, or awaited, when the router says that the call is over.
+        `on_ended` is called, or awaited, when the router says that the call is over here. `resumed` is the stream's
+        header X-Call-Resumed. `on_gone` is called, or awaited, when a call whose stream broke is over: its session is
+        not needed any more.
+
+        At the end of the block `call.close_code` decides: see `close_ends_call`. Without one the call has ended. An
+        exception that says that the stream has closed has the code itself. After any other exception this agent has
+        failed, and the server closes the stream (1011): then the call is not released at once, so that the router can
+        give it to another pod.
         """
         if not call_sid:
             raise ValueError("call_sid is empty")
-        return _AgentCallContext(self, AgentCall(call_sid, on_ended))
+        count = int(resumed) if resumed and resumed.isdecimal() and len(resumed) < 10 else 0
+        return _AgentCallContext(self, AgentCall(call_sid, on_ended, on_gone, count))
 
     async def completed(self, call_sid: str) -> bool:
         """The agent is done with a call before its stream closes."""
@@ -158,18 +199,25 @@ class Agent:
 
     async def beat(self) -> HeartbeatResult:
         """One heartbeat, now."""
-        result = await self.client.heartbeat(self.pod_name, self.calls)
+        listed = dict(self._calls)
+        result = await self.client.heartbeat(self.pod_name, list(listed))
         for call_sid in result.ended + result.conflicts:
-            call = self._calls.pop(call_sid, None)
-            if call:
+            call = self._calls.get(call_sid)
+            if call and call is listed.get(call_sid):  # not for a stream that came after this heartbeat
+                del self._calls[call_sid]
                 call.has_ended = True
                 self.client.spawn_callback(call.on_ended, call_sid)
+                self._tell_gone(call)
         for call_sid in result.adopted:
             if call_sid not in self._calls:  # its release overtook this heartbeat, which brought the call back
                 self.client.spawn(self._tell_release(call_sid, "stream_closed"))
         return result
 
     async def _begin(self, call: AgentCall) -> None:
+        before = self._calls.get(call.call_sid)
+        if before:
+            call.session = before.session
+            self._broken.discard(before)
         self._calls[call.call_sid] = call  # one that came back takes the place of the one that broke
         try:
             await self.client.background.cancel(call.call_sid)  # the release of the one that broke would end it
@@ -177,11 +225,28 @@ class Agent:
             self.client.spawn(self._finish(call))
             raise
 
-    async def _finish(self, call: AgentCall) -> None:
-        if call.close_code is None or call.close_code in HUNG_UP or call.has_ended:
+    async def _finish(self, call: AgentCall, error: Optional[BaseException] = None) -> None:
+        code = call.close_code if call.close_code is not None else _close_code_of(error)
+        if call.has_stopped:
+            code = 1000
+        if code is None and error is not None:
+            self._give_up(call)
+        elif code is None or close_ends_call(code) or call.has_ended:
             await self._end(call)
         else:
+            self._broken.add(call)
             self.client.spawn(self._keep_broken(call))
+
+    def _give_up(self, call: AgentCall) -> None:
+        """Not listed any more: the call may be elsewhere soon. If it is still here after a while, it is released."""
+        if self._calls.get(call.call_sid) is call:
+            del self._calls[call.call_sid]
+            self.client._release_later(call.call_sid, self.pod_name, "agent_failed", FAILED_RELEASE_S)
+
+    def _tell_gone(self, call: AgentCall) -> None:
+        if call in self._broken:
+            self._broken.discard(call)
+            self.client.spawn_callback(call.on_gone, call.call_sid, "on_gone")
 
     async def _keep_broken(self, call: AgentCall) -> None:
         await asyncio.sleep(min(EXTRA_BEAT_S, self._keep_seconds))
@@ -199,7 +264,9 @@ class Agent:
             await self._release(call.call_sid, "stream_closed")
 
     async def _release(self, call_sid: str, reason: str) -> bool:
-        self._calls.pop(call_sid, None)
+        call = self._calls.pop(call_sid, None)
+        if call:
+            self._tell_gone(call)
         return await self._tell_release(call_sid, reason)
 
     async def _tell_release(self, call_sid: str, reason: str) -> bool:
@@ -267,8 +334,8 @@ class _AgentCallContext:
         await self._agent._begin(self._call)
         return self._call
 
-    async def __aexit__(self, *_: object) -> None:
-        await asyncio.shield(self._agent.client.spawn(self._agent._finish(self._call)))
+    async def __aexit__(self, _type: object, error: Optional[BaseException], _traceback: object) -> None:
+        await asyncio.shield(self._agent.client.spawn(self._agent._finish(self._call, error)))
 
 
 def _join(ip: str, port: int) -> str:

@@ -88,8 +88,17 @@ class Background:
     def __contains__(self, call_sid: str) -> bool:
         return call_sid in self._pending
 
-    def add(self, call_sid: str, pod_name: Optional[str], reason: Optional[str], until: float) -> bool:
+    def add(
+        self,
+        call_sid: str,
+        pod_name: Optional[str],
+        reason: Optional[str],
+        until: float,
+        wait: Optional[float] = None,
+    ) -> bool:
         """Leaves a release to the background. One for a call that is pending changes nothing.
+
+        `wait`: seconds before its first try, if not the usual ones.
 
         Returns whether one is pending: after `close` it is given up.
         """
@@ -102,7 +111,7 @@ class Background:
             oldest = self._pending.pop(next(iter(self._pending)))
             self._give_up(oldest, f"{PENDING_RELEASES_MAX} releases are pending")
         pending = self._pending[call_sid] = PendingRelease(call_sid, pod_name, reason, 0.0, until)
-        self._put_off(pending, self._wait(0))
+        self._put_off(pending, self._wait(0) if wait is None else wait)
         self._start()
         return True
 

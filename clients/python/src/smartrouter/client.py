@@ -10,8 +10,8 @@ import contextlib
 import logging
 import random
 import time
-from typing import Any, Awaitable, Callable, Coroutine, Dict, Iterator, List, Optional, Sequence, Set, Tuple
-from typing import TypeVar, Union
+from dataclasses import replace
+from typing import Any, Callable, Coroutine, Dict, Iterator, List, Optional, Sequence, Set, Tuple, TypeVar
 from urllib.parse import quote
 
 import httpx
@@ -19,44 +19,23 @@ import httpx
 from . import results
 from .background import Background, Clock, MonotonicClock, PendingRelease
 from .breaker import Breaker
-from .exchange import DONE, FAILED, NO_PODS, REFUSED, Answer, Exchange, Operation
+from .calls import Call, CallContext
+from .exchange import DONE, FAILED, NO_PODS, REFUSED, WAITING, Answer, Exchange, Operation
 from .hooks import TRACEPARENT, Hooks, ReleaseEvent, RequestEvent, new_traceparent
 from .providers import default_url, is_terminal
-from .results import Allocation
+from .results import Allocation, Waiting
 from .rollout import YES
 from .settings import Settings
+from .waiting import Asked, Line, Lines, OnWaiting, Stopped
 
 T = TypeVar("T")
 BACKOFF_S = 0.1
 RENEW_MAX = 1000  # the router takes no more in one request
 UNANSWERED = "allocate_unanswered"
+WAIT_OVER = "wait_over"
+WAIT_STOPPED = "wait_stopped"
+REASONS = {NO_PODS: results.NO_PODS, WAITING: results.NO_PODS, REFUSED: results.REFUSED}  # no pod, by the answer's kind
 ANSWERED_MAX = 10000  # calls that are remembered to have a pod; the oldest is forgotten
-
-
-class Call:
-    """A call that the client keeps: `async with client.call(…) as call`."""
-
-    def __init__(self, call_sid: str, allocation: Allocation) -> None:
-        self.call_sid = call_sid
-        self.allocation = allocation
-        self.has_ended = False  #: the router has ended it, or given it to another pod
-        self.on_ended: Optional[Callable[[], Union[None, Awaitable[object]]]] = None
-
-    @property
-    def has_pod(self) -> bool:
-        return self.allocation.has_pod
-
-    @property
-    def outcome(self) -> str:
-        return self.allocation.outcome
-
-    @property
-    def pod_name(self) -> str:
-        return self.allocation.pod_name
-
-    @property
-    def ws_url(self) -> str:
-        return self.allocation.ws_url
 
 
 class Client:
@@ -86,6 +65,7 @@ class Client:
         self._kept: Dict[str, List[Call]] = {}  # mostly one; a program may begin a call twice
         self._answered: Dict[str, None] = {}  # calls that have got a pod and are not released, the oldest first
         self.live_checks: List[Callable[[str], bool]] = []  #: of agents: whether they have this call
+        self._lines = Lines(self._clock, self.breaker, jitter)
         self._tasks: Set[asyncio.Task[Any]] = set()
         self._under_way: Set[asyncio.Future[None]] = set()
         self._is_closing = False
@@ -113,6 +93,7 @@ class Client:
     async def settle(self) -> None:
         """The first half of `aclose`: waits for what is under way, at most twice the timeout. Nothing is tried again."""
         self._is_closing = True
+        self._lines.stop_all()
         await self.background.stop()
         until = time.monotonic() + 2 * self.settings.timeout
         while (self._tasks or self._under_way) and time.monotonic() < until:
@@ -150,10 +131,16 @@ class Client:
         flow: Optional[str] = None,
         template: Optional[str] = None,
         traceparent: Optional[str] = None,
+        wait: float = 0.0,
+        on_waiting: Optional[OnWaiting] = None,
     ) -> Allocation:
         """Where this call goes. Raises nothing, whatever the router does; the outcome says what it is.
 
         Asking again for the same call gives the same pod. Release a call that has a pod when it is over.
+
+        `wait`: if no pod is free, the call waits for one, at most so many seconds, where the router lets calls wait.
+        `on_waiting` is called, or awaited, each time the router says how the call stands. The wait ends early if the
+        task is cancelled, or by `stop_waiting` or `release`: then the call leaves the line.
         """
         if not call_sid:
             raise ValueError("call_sid is empty")
@@ -163,37 +150,88 @@ class Client:
         if decision == YES:
             asked = {"merchant_id": merchant_id, "provider": provider, "flow": flow, "template": template}
             body = {"call_sid": call_sid, **{name: value for name, value in asked.items() if value}}
-            allocation = await self._allocate(call_sid, body, url, traceparent)
+            allocation = await self._allocate(call_sid, body, url, traceparent, wait, on_waiting)
         else:
             allocation = Allocation(results.BYPASS, decision, ws_url=url)
         self._hook(self.hooks.allocation, call_sid, allocation, time.monotonic() - started)
         return allocation
 
-    async def _allocate(self, call_sid: str, body: Dict[str, Any], url: str, traceparent: Optional[str]) -> Allocation:
-        operation = self._operation("allocate", "POST", "/api/v1/allocate", results.read_allocation, body, True)
+    async def _allocate(
+        self,
+        call_sid: str,
+        body: Dict[str, Any],
+        url: str,
+        traceparent: Optional[str],
+        wait: float,
+        on_waiting: Optional[OnWaiting],
+    ) -> Allocation:
         was_pending = call_sid in self.background
+        line = self._line(call_sid, body, self._trace(traceparent), wait, on_waiting)
         try:
-            with self._is_under_way():
+            with self._is_under_way(), self._lines.has(call_sid, line):
                 await self.background.cancel(call_sid)
-                answer, is_uncertain = await self._ask(operation, traceparent)
+                answer, is_uncertain = await line.stand()
         except asyncio.CancelledError:
             # The request may have been carried out, and nobody will be there to release the call.
             self._release_unanswered(call_sid, was_pending)
             raise
+        except Stopped:
+            await self._leave_line(call_sid, WAIT_STOPPED, was_pending)
+            return self._without_pod(call_sid, line, url, results.STOPPED, "somebody has stopped its wait")
         if answer and answer.kind == DONE and answer.value:
             self._remember_answered(call_sid)
-            return answer.value
+            return replace(answer.value, waited_seconds=line.waited, position=line.position)
+        if answer and answer.kind == REFUSED and answer.status == 409 and line.has_stood:
+            return self._without_pod(call_sid, line, url, results.STOPPED, answer.error)
         if answer and answer.kind == NO_PODS:
             self._answered.pop(call_sid, None)
-        elif is_uncertain or was_pending:
+        elif answer and answer.kind == WAITING:
+            await self._leave_line(call_sid, WAIT_OVER, was_pending)
+        elif is_uncertain or was_pending or line.has_stood:
             self._release_unanswered(call_sid, was_pending)
-        reason = _reason(answer)
+        if answer is None:
+            reason = results.UNAVAILABLE if line.has_stood else results.BREAKER_OPEN
+            return self._without_pod(call_sid, line, url, reason, "the breaker is open")
+        return self._without_pod(call_sid, line, url, REASONS.get(answer.kind, results.UNAVAILABLE), answer.error)
+
+    def _without_pod(self, call_sid: str, line: Line, url: str, reason: str, error: str) -> Allocation:
         has_fallback = self.settings.enable_fallback and bool(url)
         outcome = results.FALLBACK if has_fallback else results.BUSY
-        level = logging.INFO if reason == results.NO_PODS else logging.WARNING
-        error = answer.error if answer else "the breaker is open"
+        level = logging.INFO if reason in (results.NO_PODS, results.STOPPED) else logging.WARNING
         self._log(level, f"no pod for a call, it gets {outcome}", call_sid=call_sid, reason=reason, error=error)
-        return Allocation(outcome, reason, ws_url=url if has_fallback else "")
+        url = url if has_fallback else ""
+        return Allocation(outcome, reason, ws_url=url, waited_seconds=line.waited, position=line.position)
+
+    # Calls that wait.
+
+    def stop_waiting(self, call_sid: str) -> bool:
+        """The `allocate` that waits with this call ends, soon, with the reason `stopped`. False: none waits."""
+        return self._lines.stop(call_sid)
+
+    def _line(
+        self, call_sid: str, body: Dict[str, Any], trace: str, wait: float, on_waiting: Optional[OnWaiting]
+    ) -> Line:
+        async def ask(wait_ms: int, is_first: bool) -> Asked:
+            asked: Dict[str, Any] = {**body, "wait": True} if wait > 0 else {**body}
+            if wait_ms:
+                asked["wait_ms"] = wait_ms
+            timeout = self.settings.timeout + wait_ms / 1000
+            read = results.read_allocation
+            operation = self._operation("allocate", "POST", "/api/v1/allocate", read, asked, is_first, timeout)
+            answer, is_uncertain = await self._ask(replace(operation, may_wait=True), trace)
+            if answer and answer.kind == WAITING:
+                self._answered.pop(call_sid, None)  # if it had a pod once, it has none now
+            return answer, is_uncertain
+
+        def tell(waiting: Waiting) -> None:
+            self.spawn_callback(on_waiting, call_sid, "on_waiting", waiting)
+
+        return Line(self._lines, wait, ask, tell)
+
+    async def _leave_line(self, call_sid: str, reason: str, was_pending: bool) -> None:
+        """The next one in line must not wait for a call that does not want its pod any more."""
+        if was_pending or not self._is_live(call_sid):
+            await self._release(call_sid, None, reason, None)
 
     async def release(
         self,
@@ -208,13 +246,19 @@ class Client:
         """
         if not call_sid:
             raise ValueError("call_sid is empty")
+        self.stop_waiting(call_sid)
+        return await self._release(call_sid, pod_name, reason, traceparent)
+
+    async def _release(
+        self, call_sid: str, pod_name: Optional[str], reason: Optional[str], traceparent: Optional[str]
+    ) -> bool:
         self._answered.pop(call_sid, None)
         try:
             answer, _ = await self._ask(self._release_operation(call_sid, pod_name, reason), traceparent)
         except asyncio.CancelledError:
             self._release_later(call_sid, pod_name, reason)
             raise
-        if answer and _ends_release(answer):
+        if answer and answer.ends_release:
             self.background.forget(call_sid)
             self._tell_release(call_sid, reason, answer, 1)
             return True
@@ -236,11 +280,12 @@ class Client:
         flow: Optional[str] = None,
         template: Optional[str] = None,
         traceparent: Optional[str] = None,
-    ) -> _CallContext:
+        wait: float = 0.0,
+        on_waiting: Optional[OnWaiting] = None,
+    ) -> CallContext:
         """`async with client.call(…) as call:` allocates, renews while the block runs, and releases whatever happens."""
-        return _CallContext(
-            self, call_sid, lambda: self.allocate(call_sid, merchant_id, provider, flow, template, traceparent)
-        )
+        asked = (call_sid, merchant_id, provider, flow, template, traceparent, wait, on_waiting)
+        return CallContext(self, call_sid, lambda: self.allocate(*asked))
 
     async def renew(self, call_sids: Sequence[str]) -> results.Renewal:
         """These calls are alive. At most 1,000. RouterRefused: there was one call, and it is unknown or has ended."""
@@ -258,9 +303,8 @@ class Client:
         body = {"pod_name": pod_name, "address": address, "incarnation": incarnation}
         if tier:
             body["tier"] = tier
-        return await self._need(
-            self._operation("register", "POST", "/api/v1/pods", results.read_registration, body, True)
-        )
+        read = results.read_registration
+        return await self._need(self._operation("register", "POST", "/api/v1/pods", read, body, True))
 
     async def remove(self, pod_name: str) -> None:
         """This pod takes no calls any more, and its calls end."""
@@ -297,9 +341,7 @@ class Client:
 
     async def status(self) -> Dict[str, Any]:
         """Pools, tiers, calls: as the router says it."""
-        return await self._need(
-            self._operation("status", "GET", "/api/v1/status", results.read_object, None, True)
-        )
+        return await self._need(self._operation("status", "GET", "/api/v1/status", results.read_object, None, True))
 
     async def health(self) -> bool:
         """Whether the router answers now. Neither asks nor tells the breaker."""
@@ -405,23 +447,29 @@ class Client:
         return max(BACKOFF_S * 2.0 ** (number - 1), after) * (1 + self._jitter() / 2)
 
     def _trace(self, traceparent: Optional[str]) -> str:
-        for trace in (traceparent, self._hook(self.hooks.traceparent)):
-            if trace and TRACEPARENT.fullmatch(trace):
-                return trace
-        return new_traceparent()
+        if traceparent and TRACEPARENT.fullmatch(traceparent):
+            return traceparent
+        trace = self._hook(self.hooks.traceparent)
+        return trace if trace and TRACEPARENT.fullmatch(trace) else new_traceparent()
 
     # The background.
 
-    def _release_later(self, call_sid: str, pod_name: Optional[str], reason: Optional[str]) -> None:
+    def _release_later(
+        self, call_sid: str, pod_name: Optional[str], reason: Optional[str], wait: Optional[float] = None
+    ) -> None:
         until = self._clock.now() + self.settings.lease_seconds
-        if self.background.add(call_sid, pod_name, reason, until):
+        if self.background.add(call_sid, pod_name, reason, until, wait):
             self._hook(self.hooks.release, ReleaseEvent(call_sid, reason or "", "pending", 0))
 
     def _release_unanswered(self, call_sid: str, was_pending: bool) -> None:
         """The router may have given this call a pod. One that had its pod before is alive: its end releases it."""
-        is_live = call_sid in self._kept or call_sid in self._answered or any(has(call_sid) for has in self.live_checks)
-        if was_pending or not is_live:
+        if was_pending or not self._is_live(call_sid):
             self._release_later(call_sid, None, UNANSWERED)
+
+    def _is_live(self, call_sid: str) -> bool:
+        """This client has the call, or wants it: somebody else's end of an allocation does not release it."""
+        is_ours = call_sid in self._kept or call_sid in self._answered or call_sid in self._lines
+        return is_ours or any(has(call_sid) for has in self.live_checks)
 
     def _remember_answered(self, call_sid: str) -> None:
         self._answered.pop(call_sid, None)
@@ -438,7 +486,7 @@ class Client:
         answer, _ = await self._ask(operation, None)
         if answer is None:
             return None
-        if not _ends_release(answer):
+        if not answer.ends_release:
             return False
         self._tell_release(pending.call_sid, pending.reason, answer, pending.tries + 2)
         return True
@@ -487,23 +535,25 @@ class Client:
             call.has_ended = True
             self.spawn_callback(call.on_ended, call_sid)
 
-    def spawn_callback(self, callback: Optional[Callable[[], Any]], call_sid: str) -> None:
-        """Runs what a user wants to happen at the end of a call; it may be a coroutine function."""
+    def spawn_callback(
+        self, callback: Optional[Callable[..., Any]], call_sid: str, name: str = "on_ended", *arguments: object
+    ) -> None:
+        """Runs what a user wants to happen to a call; it may be a coroutine function."""
         if callback is None:
             return
         try:
-            result = callback()
+            result = callback(*arguments)
         except Exception as error:
-            self._log(logging.ERROR, f"on_ended has raised {error!r}", call_sid=call_sid)
+            self._log(logging.ERROR, f"{name} has raised {error!r}", call_sid=call_sid)
             return
         if asyncio.iscoroutine(result):
-            self.spawn(self._wait_callback(result, call_sid))
+            self.spawn(self._wait_callback(result, call_sid, name))
 
-    async def _wait_callback(self, work: Coroutine[Any, Any, Any], call_sid: str) -> None:
+    async def _wait_callback(self, work: Coroutine[Any, Any, Any], call_sid: str, name: str) -> None:
         try:
             await work
         except Exception as error:
-            self._log(logging.ERROR, f"on_ended has raised {error!r}", call_sid=call_sid)
+            self._log(logging.ERROR, f"{name} has raised {error!r}", call_sid=call_sid)
 
     async def _finish(self, call: Call) -> Optional[bool]:
         """Ends what `_keep` began. None: there was nothing to release, or a second block keeps the call."""
@@ -543,36 +593,5 @@ class Client:
         self._hook(self.hooks.breaker, old, new)
 
 
-class _CallContext:
-    """Allocates, keeps and releases. Cancelling the block cancels neither."""
-
-    def __init__(self, client: Client, call_sid: str, allocate: Callable[[], Awaitable[Allocation]]) -> None:
-        self._client = client
-        self._call_sid = call_sid
-        self._allocate = allocate
-        self._call: Optional[Call] = None
-
-    async def __aenter__(self) -> Call:
-        self._call = Call(self._call_sid, await self._allocate())
-        if self._call.has_pod:
-            self._client._keep(self._call)
-        return self._call
-
-    async def __aexit__(self, *_: object) -> None:
-        if self._call:
-            # A second cancellation must not leave the pod with a dead call: the release goes on by itself.
-            await asyncio.shield(self._client.spawn(self._client._finish(self._call)))
-
-
 def _pod_path(pod_name: str) -> str:
     return f"/api/v1/pod/{quote(pod_name, safe='')}"
-
-
-def _ends_release(answer: Answer[Any]) -> bool:
-    return answer.kind == DONE or (answer.kind == REFUSED and answer.status != 429)
-
-
-def _reason(answer: Optional[Answer[Any]]) -> str:
-    if answer is None:
-        return results.BREAKER_OPEN
-    return {NO_PODS: results.NO_PODS, REFUSED: results.REFUSED}.get(answer.kind, results.UNAVAILABLE)

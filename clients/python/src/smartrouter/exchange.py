@@ -10,6 +10,7 @@ from typing import Any, Callable, Coroutine, Dict, Generic, Mapping, Optional, T
 
 import httpx
 
+from .results import Waiting, read_waiting
 from .settings import CONNECTIONS_MAX, Settings
 
 T = TypeVar("T")
@@ -19,6 +20,7 @@ ANSWER_MAX = 1 << 20  # more is not an answer of the router
 DONE = "done"
 REFUSED = "refused"  # 4xx
 NO_PODS = "no_pods"  # 503 of a router that is well
+WAITING = "waiting"  # 202: the call has no pod yet, and waits for one
 FAILED = "failed"
 
 
@@ -35,6 +37,7 @@ class Operation(Generic[T]):
     timeout: float = 3.0
     done: Tuple[int, ...] = (200,)
     uses_breaker: bool = True
+    may_wait: bool = False  #: 202 says that the call waits
 
 
 @dataclass(frozen=True)
@@ -45,12 +48,18 @@ class Answer(Generic[T]):
     status: int = 0
     error: str = ""
     value: Optional[T] = None
+    waiting: Optional[Waiting] = None
     retry_after: Optional[float] = None
     may_be_done: bool = False  #: it failed, and the router may have carried it out nevertheless
 
     @property
     def has_answered(self) -> bool:
         return self.kind != FAILED
+
+    @property
+    def ends_release(self) -> bool:
+        """As the answer to a release: it need not be repeated."""
+        return self.kind == DONE or (self.kind == REFUSED and self.status != 429)
 
 
 class Exchange:
@@ -131,8 +140,11 @@ def understand(operation: Operation[T], status: int, retry_after: str, text: byt
     body = _object(text)
     error = str((body or {}).get("error", "")) or f"status {status}"
     after = float(retry_after) if re.fullmatch(r"[0-9]{1,6}", retry_after.strip()) else None
-    if status in operation.done:
+    is_waiting = status == 202 and operation.may_wait
+    if is_waiting or status in operation.done:
         try:
+            if is_waiting:
+                return Answer(WAITING, status, waiting=read_waiting(_need(body)))
             return Answer(DONE, status, value=operation.read(_need(body)))
         except (KeyError, TypeError, ValueError, AttributeError) as wrong:
             return Answer(FAILED, status, f"an answer without what {operation.name} needs: {_say(wrong)}", may_be_done=True)

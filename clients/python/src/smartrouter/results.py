@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any, Dict, Mapping, Tuple
+from typing import Any, Dict, Mapping, Optional, Tuple
 
 #: Outcomes of an allocation.
 POD = "pod"  # the call has a pod of the router
@@ -16,6 +16,7 @@ NO_PODS = "no_pods"
 UNAVAILABLE = "unavailable"
 BREAKER_OPEN = "breaker_open"
 REFUSED = "refused"
+STOPPED = "stopped"
 
 
 class RouterError(Exception):
@@ -46,10 +47,22 @@ class Allocation:
     source_pool: str = ""
     allocated_at: str = ""
     was_existing: bool = False
+    waited_seconds: float = 0.0  #: from the request to this answer; 0: it was not to wait
+    position: int = 0  #: its last known place in line; 0: it did not stand in line
 
     @property
     def has_pod(self) -> bool:
         return self.outcome == POD
+
+
+@dataclass(frozen=True)
+class Waiting:
+    """What the router says of a call that waits for a pod."""
+
+    position: int  #: 1: it is the next one; 0: the router does not say
+    waited_seconds: float
+    estimated_wait_seconds: Optional[float] = None  #: None: nothing is known
+    retry_after_ms: float = 1000.0
 
 
 @dataclass(frozen=True)
@@ -105,6 +118,17 @@ def read_allocation(body: Mapping[str, Any]) -> Allocation:
     )
 
 
+def read_waiting(body: Mapping[str, Any]) -> Waiting:
+    """Lenient: a router that says 202 has the call in its line, whatever else it says."""
+    estimate = body.get("estimated_wait_seconds")
+    return Waiting(
+        int(_number(body, "position", 0)),
+        _number(body, "waited_seconds", 0),
+        _number(body, "estimated_wait_seconds", 0) if estimate is not None else None,
+        _number(body, "retry_after_ms", 1000),
+    )
+
+
 def read_renewal(body: Mapping[str, Any]) -> Renewal:
     return Renewal(_names(body, "renewed"), _names(body, "unknown"), _names(body, "ended"), _names(body, "conflicts"))
 
@@ -138,6 +162,11 @@ def _text(value: object) -> str:
     if not isinstance(value, str) or not value:
         raise TypeError("not a text")
     return value
+
+
+def _number(body: Mapping[str, Any], member: str, default: float) -> float:
+    value = body.get(member)
+    return float(value) if isinstance(value, (int, float)) and 0 <= value < 1e9 else default
 
 
 def _names(body: Mapping[str, Any], member: str) -> Tuple[str, ...]:

@@ -12,9 +12,11 @@ import threading
 from typing import Any, Coroutine, Dict, Iterator, Optional, Sequence, TypeVar
 
 from . import results
-from .client import Call, Client
+from .calls import Call
+from .client import Client
 from .results import Allocation
 from .settings import Settings
+from .waiting import OnWaiting
 
 T = TypeVar("T")
 
@@ -22,7 +24,7 @@ T = TypeVar("T")
 class SyncClient:
     """`Client`, method by method. Any thread may use it. Keyword arguments are those of `Client`.
 
-    Hooks and `on_ended` run on the client's own thread. There its methods raise: they would wait for themselves.
+    Hooks, `on_waiting` and `on_ended` run on the client's own thread. There its methods raise: they would wait for themselves.
     """
 
     def __init__(self, settings: Optional[Settings] = None, **options: Any) -> None:
@@ -67,8 +69,17 @@ class SyncClient:
         flow: Optional[str] = None,
         template: Optional[str] = None,
         traceparent: Optional[str] = None,
+        wait: float = 0.0,
+        on_waiting: Optional[OnWaiting] = None,
     ) -> Allocation:
-        return self._run(self.client.allocate(call_sid, merchant_id, provider, flow, template, traceparent))
+        asked = (call_sid, merchant_id, provider, flow, template, traceparent, wait, on_waiting)
+        return self._run(self.client.allocate(*asked))
+
+    def stop_waiting(self, call_sid: str) -> bool:
+        """From another thread, or from `on_waiting`."""
+        if threading.current_thread() is self._thread:
+            return self.client.stop_waiting(call_sid)
+        return self._run(_stop_waiting(self.client, call_sid))
 
     def release(
         self,
@@ -91,8 +102,12 @@ class SyncClient:
         flow: Optional[str] = None,
         template: Optional[str] = None,
         traceparent: Optional[str] = None,
+        wait: float = 0.0,
+        on_waiting: Optional[OnWaiting] = None,
     ) -> Iterator[Call]:
-        context = self.client.call(call_sid, merchant_id, provider, flow, template, traceparent)
+        context = self.client.call(
+            call_sid, merchant_id, provider, flow, template, traceparent, wait, on_waiting
+        )
         call = self._run(context.__aenter__())
         try:
             yield call
@@ -157,6 +172,10 @@ class SyncClient:
 
 async def _make(settings: Optional[Settings], options: Dict[str, Any]) -> Client:
     return Client(settings, **options)
+
+
+async def _stop_waiting(client: Client, call_sid: str) -> bool:
+    return client.stop_waiting(call_sid)
 
 
 async def _close(client: Client) -> None:

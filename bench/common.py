@@ -101,7 +101,7 @@ class Router:
             "POD_SOURCE": "api",
             "HEARTBEAT_TTL": "24h",
             "TIER_CONFIG": json.dumps(tiers),
-            **dict(environment),
+            **dict(environment(self.port) if callable(environment) else environment),
         }
         self.log = os.path.join(directory, "log")
         os.makedirs(directory)

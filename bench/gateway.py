@@ -2,10 +2,11 @@
 """gateway.py - what it costs to carry the streams of calls: directly to the agent, through nginx, through the router.
 
 One agent-sim answers all of them, and provider-sim places the same calls each time: a webhook, a stream, a frame of 20 ms
-audio every 20 ms and the same one back. nginx has the configuration of deploy/nginx, with one worker. nginx and the router are
-pinned to one core, agent and provider to the other. They take turns, round after round; differences and ratios are taken within a
-round. Latency is a frame's time to the agent and back, as provider-sim measures it. CPU is counted while all calls are up, so
-that neither webhooks nor handshakes are in it. Standard library only; loopback only; every process is stopped at the end.
+audio every 20 ms and the same one back. nginx has the configuration of deploy/nginx, with one worker. A second router has
+RESCUE=false: it does not follow the frames that it carries. nginx and the routers are pinned to one core, agent and provider to the
+other. They take turns, round after round; differences and ratios are taken within a round. Latency is a frame's time to the agent
+and back, as provider-sim measures it. CPU is counted while all calls are up, so that neither webhooks nor handshakes are in it.
+Standard library only; loopback only; every process is stopped at the end.
 
 A thousand calls are 200,000 reads and writes a second for the simulators and as many for whoever is between them: more than two
 cores have. So the same is done with fewer calls as well, and what a size cannot show is not judged there.
@@ -27,10 +28,11 @@ sys.path.insert(0, os.path.join(ROOT, "test", "functional"))
 import streams  # the shipped configuration of nginx, as the tests start it
 
 FRAMES_PER_S = 50
-WAYS = ("direct", "nginx", "router")
+WAYS = ("direct", "nginx", "router", "bare")  # bare: RESCUE=false
 ADDED_P99_MS = 5
 MEMORY_KB = 40
 CPU_RATIO = 1.1
+FOLLOWING_RATIO = 1.05  # what following the frames may cost
 CHILDREN_WAIT_S = 10
 LATE_MS = 20  # a whole frame
 RATE_TOLERANCE = 0.05  # of the frames that should pass; frames that pile up are carried several at once, which is cheaper
@@ -76,8 +78,6 @@ class Agent:
         self.process.stdout.close()
 
 
-
-
 class Nginx:
     """The shipped configuration; streams go to the agent directly, as its address stands where the pod's name would."""
 
@@ -99,14 +99,21 @@ class Ways:
         self.calls = calls
         self.agent = Agent(options.build)
         stack.callback(self.agent.stop)
-        tiers = {"tiers": {"standard": {"type": "shared", "target": 1, "max_concurrent": CALLS_MAX}}}
-        self.router = Router(os.path.join(options.build, "smart-router"), os.path.join(directory, "router"), tiers, 0,
-                             environment={"GATEWAY_RELEASE_GRACE": "0s", "LOG_LEVEL": "warn", "GATEWAY_SECRET": SECRET})
-        stack.callback(self.router.stop)
-        Client(self.router.port).must("POST", "/api/v1/pods",
-                                      {"pod_name": "voice-agent-0", "address": f"127.0.0.1:{self.agent.port}"})
+        self.routers = {}
+        for way, rescue in (("router", "true"), ("bare", "false")):
+            self.routers[way] = self.start_router(os.path.join(directory, way), rescue)
+            stack.callback(self.routers[way].stop)
+        self.router = self.routers["router"]
         self.nginx = Nginx(os.path.join(directory, "nginx"), self.agent.port, self.router.port)
         stack.callback(self.nginx.stop)
+
+    def start_router(self, directory, rescue):
+        tiers = {"tiers": {"standard": {"type": "shared", "target": 1, "max_concurrent": CALLS_MAX}}}
+        router = Router(os.path.join(self.options.build, "smart-router"), directory, tiers, 0,
+                        environment={"GATEWAY_RELEASE_GRACE": "0s", "LOG_LEVEL": "warn", "GATEWAY_SECRET": SECRET, "RESCUE": rescue})
+        Client(router.port).must("POST", "/api/v1/pods",
+                                 {"pod_name": "voice-agent-0", "address": f"127.0.0.1:{self.agent.port}"})
+        return router
 
     def target(self, way):
         """What tells provider-sim where to go, and who carries it."""
@@ -115,8 +122,9 @@ class Ways:
         if way == "nginx":
             return ["--ws-url", f"ws://{streams.HOST}/ws/pod/voice-agent-0/bench",
                     "--connect-to", f"127.0.0.1:{self.nginx.port}"], self.nginx.pid
-        return ["--router", f"http://127.0.0.1:{self.router.port}", "--no-status",
-                "--connect-to", f"127.0.0.1:{self.router.port}"], self.router.pid
+        router = self.routers[way]
+        return ["--router", f"http://127.0.0.1:{router.port}", "--no-status",
+                "--connect-to", f"127.0.0.1:{router.port}"], router.pid
 
     def run(self, way):
         """All calls at once, each for as long as the slot: returns what provider-sim and /proc say."""
@@ -138,7 +146,7 @@ class Ways:
             text = provider.communicate(timeout=120 + seconds)[0]
         found = json.loads(text)
         time.sleep(1)
-        left = json.loads(Client(self.router.port).must("GET", "/api/v1/calls?limit=1"))["total"]
+        left = sum(json.loads(Client(router.port).must("GET", "/api/v1/calls?limit=1"))["total"] for router in self.routers.values())
         return {
             "left": left,
             "calls": found["completed"],
@@ -175,6 +183,7 @@ def summarise(slots):
         # The first round's: later ones find memory that the first one left.
         summary[way]["first_kb_per_call"] = mine[0]["kb_per_call"]
     summary["cpu_ratio"] = spread([a["cpu_us"] / b["cpu_us"] for a, b in zip(slots["router"], slots["nginx"])])
+    summary["following_ratio"] = spread([a["cpu_us"] / b["cpu_us"] for a, b in zip(slots["router"], slots["bare"])])
     return summary
 
 
@@ -198,6 +207,8 @@ def report(summary, calls, options):
          "the simulators were late themselves" if is_late else None),
         ("memory of the router for a call", router["first_kb_per_call"], MEMORY_KB, " KB", None),
         ("CPU for a frame, in nginx's", summary["cpu_ratio"]["median"], CPU_RATIO, "",
+         "the ways did not carry the same number of frames" if is_short else None),
+        ("CPU for a frame, in that without RESCUE", summary["following_ratio"]["median"], FOLLOWING_RATIO, "",
          "the ways did not carry the same number of frames" if is_short else None),
     ]
     for what, value, limit, unit, doubt in targets:

@@ -53,7 +53,7 @@ struct waiter {
     bool awaits_stream;       /* the first word of its stream has not come yet */
     bool is_rescued;          /* it had a pod, and since_ms is when it was allocated */
     bool was_renewed;         /* is_rescued: before its pod broke */
-    uint64_t unsettled_at_ms; /* is_rescued: when it lost its pod; 0: before the start, or RESCUE=false */
+    uint64_t unsettled_at_ms; /* is_rescued: when it lost its pod, or the start; 0: RESCUE=false */
     char holder[CARRIER_MAX + 1];
     const char *merchant_id;
     const char *provider;

@@ -367,8 +367,16 @@ void core_loaded(struct core *core, uint64_t now_ms)
     for (uint32_t i = 0; core->settings.rescues && i < core->slot_count; i++) {
         struct call *call = core->slots[i];
 
-        if (call && call->renewed_by == RENEWED_BY_GATEWAY && !call->is_granted)
+        if (call && call->renewed_by == RENEWED_BY_GATEWAY && !call->is_granted) {
             heap_set(&core->leases, &call->lease, core->now_ms + RESUME_MS);
+            call_unsettle(core, call);
+        }
+    }
+    for (size_t i = 0; core->settings.rescues && i < core->line.all.count; i++) {
+        struct waiter *waiter = core->line.all.waiters[i];
+
+        if (waiter->is_rescued)
+            waiter->unsettled_at_ms = core->now_ms;
     }
 }
 

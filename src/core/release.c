@@ -109,8 +109,11 @@ int core_release(struct core *core, const struct command *command, struct arena 
         result_forbid(result);
         return 0;
     }
-    /* Only the end of its stream ends it. */
-    if (call && comes_late(core, command, call->unsettled_at_ms) && call_has_carrier(core, call)) {
+    /*
+     * Only the end of its stream ends it. Between two streams nobody carries it: that of an agent that was
+     * cut off is just the release that must not count.
+     */
+    if (call && comes_late(core, command, call->unsettled_at_ms)) {
         result->release.is_kept = true;
         result->release.released_to = "";
         return call_info(call, arena, &result->release.call);

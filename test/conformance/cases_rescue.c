@@ -366,6 +366,85 @@ static void depart__gives_calls_a_minute_to_come_back(void **state)
     world_release(&world);
 }
 
+/* An agent that was cut off releases its call, and its caller is on the way back. */
+static void release__ends_nothing_that_was_cut_or_resumed_a_moment_ago(void **state)
+{
+    const char *const sids[] = {"CA1"};
+    struct world world;
+
+    init_carried(&world, *state);
+    run(&world, &(struct command){.type = COMMAND_DEPART, .depart = {sids, 1, CARRIER}});
+    assert_int_equal(world.result.depart.count, 1);
+    assert_int_equal(release(&world, "CA1")->outcome, OUTCOME_OK);
+    assert_true(world.result.release.is_kept);
+    world_advance(&world, UNSETTLED_MS / 2);
+    assert_int_equal(resume(&world, "CA1", NULL)->outcome, OUTCOME_OK);
+    world_advance(&world, UNSETTLED_MS / 2 - 1);
+    assert_int_equal(release(&world, "CA1")->outcome, OUTCOME_OK); /* its stream is not there yet */
+    assert_true(world.result.release.is_kept);
+    assert_int_equal(hold(&world, "CA1")->outcome, OUTCOME_OK);
+    world_advance(&world, UNSETTLED_MS / 2 + 1);
+    assert_int_equal(release(&world, "CA1")->outcome, OUTCOME_OK);
+    assert_false(world.result.release.is_kept);
+
+    assert_int_equal(resume(&world, "CA2", NULL)->outcome, OUTCOME_OK); /* the store had lost it */
+    assert_false(world.result.allocate.was_existing);
+    assert_int_equal(release(&world, "CA2")->outcome, OUTCOME_OK);
+    assert_true(world.result.release.is_kept);
+    assert_int_equal(release_as(&world, "CA2", POD0, FINISH_RELEASED)->outcome, OUTCOME_OK);
+    assert_false(world.result.release.is_kept);
+    assert_int_equal(call_count(&world), 0);
+    world_release(&world);
+}
+
+static void release__ends_nothing_that_was_granted_a_pod_after_a_rescue(void **state)
+{
+    struct world world;
+
+    init_carried(&world, *state);
+    remove_pod(&world, POD0);
+    see(&world, seen_of(POD1));
+    assert_string_equal(call_of(&world, "CA1")->pod, POD1);
+    assert_true(world.result.call.call.activity.is_granted);
+    assert_int_equal(release(&world, "CA1")->outcome, OUTCOME_OK);
+    assert_true(world.result.release.is_kept);
+    assert_true(hold(&world, "CA1")->hold.was_taken);
+    world_release(&world);
+}
+
+/* More than one script of Redis moves. */
+static void gone__pod_gives_all_of_its_many_calls_away(void **state)
+{
+    enum { CALLS = 70, WAITING = 10 };
+    struct world world;
+    char sid[16];
+
+    world_init_line(&world, *state, "{\"s\":{\"type\":\"shared\",\"max_concurrent\":70,\"target\":2}}", 1,
+                    CALLS);
+    for (int i = 0; i < CALLS; i++) {
+        snprintf(sid, sizeof(sid), "CA%02d", i);
+        allocate(&world, sid);
+        hold(&world, sid);
+        carry_movable(&world, sid, POD0);
+    }
+    see(&world, seen_of(POD1));
+    for (int i = 0; i < WAITING; i++) {
+        snprintf(sid, sizeof(sid), "CB%02d", i);
+        allocate(&world, sid);
+        assert_string_equal(call_of(&world, sid)->pod, POD1);
+    }
+    assert_int_equal(remove_pod(&world, POD0)->pod_gone.ended.count, 0);
+    assert_int_equal(waiting_count(&world), WAITING);
+    for (int i = 0; i < CALLS; i++) {
+        snprintf(sid, sizeof(sid), "CA%02d", i);
+        if (i < CALLS - WAITING)
+            assert_string_equal(call_of(&world, sid)->pod, POD1);
+        else
+            assert_true(waiting_of(&world, sid)->is_rescued); /* the youngest */
+    }
+    world_release(&world);
+}
+
 static void resume__gets_the_pod_that_the_call_has(void **state)
 {
     struct world world;
@@ -409,7 +488,7 @@ static void resume__of_a_lost_call_prefers_its_old_pod(void **state)
     assert_string_equal(world.result.allocate.call.pod, POD1);
     assert_int_equal(resume(&world, "CA2", POD1)->outcome, OUTCOME_OK); /* which is busy */
     assert_string_equal(world.result.allocate.call.pod, POD0);
-    release(&world, "CA2");
+    release_as(&world, "CA2", POD0, FINISH_RELEASED);
     assert_int_equal(resume(&world, "CA3", "nobody")->outcome, OUTCOME_OK);
     assert_string_equal(world.result.allocate.call.pod, POD0);
     assert_int_equal(resume(&world, "CA4", POD1)->outcome, OUTCOME_WAITING);
@@ -440,6 +519,11 @@ const struct world_case cases_rescue[] = {
     {"release__with_a_pod_a_webhook_and_the_gateway_end_it_all_the_same",
      release__with_a_pod_a_webhook_and_the_gateway_end_it_all_the_same},
     {"depart__gives_calls_a_minute_to_come_back", depart__gives_calls_a_minute_to_come_back},
+    {"release__ends_nothing_that_was_cut_or_resumed_a_moment_ago",
+     release__ends_nothing_that_was_cut_or_resumed_a_moment_ago},
+    {"release__ends_nothing_that_was_granted_a_pod_after_a_rescue",
+     release__ends_nothing_that_was_granted_a_pod_after_a_rescue},
+    {"gone__pod_gives_all_of_its_many_calls_away", gone__pod_gives_all_of_its_many_calls_away},
     {"resume__gets_the_pod_that_the_call_has", resume__gets_the_pod_that_the_call_has},
     {"resume__of_a_call_that_has_ended_says_how", resume__of_a_call_that_has_ended_says_how},
     {"resume__of_a_lost_call_prefers_its_old_pod", resume__of_a_lost_call_prefers_its_old_pod},

@@ -30,14 +30,17 @@ def free_port(address="127.0.0.1"):
 
 
 def wait_until(condition, what, seconds, pause=0.01):
-    """Returns the first true value of condition(); fails if there is none for so many seconds."""
+    """Returns the first true value of condition(); fails if there is none for so many seconds.
+
+    `what` it was is a text, or makes one at the end.
+    """
     end = time.monotonic() + seconds
     while time.monotonic() < end:
         value = condition()
         if value:
             return value
         time.sleep(pause)
-    pytest.fail(f"waited in vain: {what}")
+    pytest.fail(f"waited in vain: {what() if callable(what) else what}")
 
 
 def children_of(pid):

@@ -203,7 +203,7 @@ class World:
 
     def has_released(self, answer):
         """Waits for the agent's release; `answer` is what it must have got."""
-        wait_until(lambda: self.agent.said("released .*"), "the agent has released its call")
+        wait_until(lambda: self.agent.said("released .*"), lambda: f"the agent has released its call; it said: {self.agent.said()}")
         assert self.agent.said(f"released {answer}"), self.agent.said()
 
     def hang_up(self):
@@ -363,6 +363,22 @@ def test_a_release_before_the_socket_has_ended_ends_the_call(world_of, store, re
     world.end_it("raise")
     world.has_released("200 ended")
     world.expect_ended()
+
+
+def test_a_release_without_a_pod_does_not_end_a_call_whose_router_is_restarted(world_of, start_router):
+    """The agent is told 1012, and releases; its caller comes back to the next router."""
+    env = {"PUBLIC_BASE_URL": "https://voice.example.com", "SHUTDOWN_DELAY": "3s"}
+    world = world_of("websockets", "plain", env=env)
+    world.router.proc.send_signal(signal.SIGTERM)
+    world.has_released("200 kept")
+    assert world.router.stop() == 0
+    following = start_router({**ENV, **env}, data_dir=world.router.data_dir)
+    release = {"call_sid": "CA1"}
+    assert following.post("/api/v1/release", release).json()["is_kept"], "also if it reaches the next one"
+    answer = following.post("/api/v1/twilio/after?pod=real", data={"CallSid": "CA1", "CallStatus": "in-progress"})
+    assert "/ws/pod/real/" in answer.text, answer.text
+    assert following.post("/api/v1/release", release).json()["is_kept"], "its stream is not there yet"
+    assert not following.post("/api/v1/release", {**release, "pod_name": "real"}).json().get("is_kept")
 
 
 @pytest.mark.parametrize("rescues", [True, False])

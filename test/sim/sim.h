@@ -32,7 +32,7 @@ struct shadow_wait {
     uint64_t since_ms; /* also of a granted call */
     uint64_t until_ms;
     uint64_t heard_at_ms;
-    uint64_t lost_pod_at_ms; /* is_rescued: since the start of the process; 0: before */
+    uint64_t lost_pod_at_ms; /* is_rescued: or the start of the process; 0: never */
     int64_t place;
     unsigned priority;
     uint64_t attempt;

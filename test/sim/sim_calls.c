@@ -230,6 +230,7 @@ static void shadow_orphan(struct sim *sim, struct shadow_call *call)
     call->kept_at_ms = sim->now_ms;
     call->short_lease_ms = RESUME_MS;
     call->expires_at_ms = sim->now_ms + RESUME_MS;
+    call->unsettled_at_ms = sim->now_ms;
 }
 
 void shadow_restart(struct sim *sim)
@@ -244,7 +245,8 @@ void shadow_restart(struct sim *sim)
         sim->calls[i].resumes = 0;
         sim->calls[i].claim = 0;
         sim->calls[i].wait.is_held = false;
-        sim->calls[i].wait.lost_pod_at_ms = 0;
+        sim->calls[i].wait.lost_pod_at_ms =
+            sim->settings.rescues && sim->calls[i].wait.is_rescued ? sim->now_ms : 0;
         sim->calls[i].wait.attempt = 0;
         sim->calls[i].wait.awaits_stream = false;
         shadow_orphan(sim, &sim->calls[i]);
@@ -596,9 +598,7 @@ void sim_release(struct sim *sim)
     enum outcome expected = !is_right                                  ? OUTCOME_NOT_FOUND
                             : provider && is_forbidden(call, provider) ? OUTCOME_FORBIDDEN
                                                                        : OUTCOME_OK;
-    uint64_t left_at_ms = call->wait.is_waiting           ? call->wait.lost_pod_at_ms
-                          : shadow_has_carrier(sim, call) ? call->unsettled_at_ms
-                                                          : 0;
+    uint64_t left_at_ms = call->wait.is_waiting ? call->wait.lost_pod_at_ms : call->unsettled_at_ms;
     bool is_kept = sim->settings.rescues && pod == NOWHERE && !provider && why == FINISH_RELEASED &&
                    left_at_ms && sim->now_ms - left_at_ms < UNSETTLED_MS;
 

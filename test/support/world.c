@@ -159,10 +159,16 @@ void world_init_with(struct world *world, struct world_kind *kind, const char *t
 
 void world_init_waiting(struct world *world, struct world_kind *kind, const char *tiers, int count)
 {
+    world_init_line(world, kind, tiers, count, WAITING_MAX);
+}
+
+void world_init_line(struct world *world, struct world_kind *kind, const char *tiers, int count,
+                     uint64_t max_calls)
+{
     struct core_settings settings = core_settings_with(0);
 
     settings.hold_max_wait_ms = WAIT_MAX;
-    settings.hold_max_calls = WAITING_MAX;
+    settings.hold_max_calls = max_calls;
     settings.hold_ageing_ms = AGEING;
     settings.rescues = true;
     world_open(world, kind, tiers, settings);

@@ -75,6 +75,9 @@ void world_init_with(struct world *world, struct world_kind *kind, const char *t
                      uint64_t connect_timeout_ms);
 /* The same with pods, where calls wait for WAIT_MAX, at most WAITING_MAX of them, and are rescued. */
 void world_init_waiting(struct world *world, struct world_kind *kind, const char *tiers, int count);
+/* The same with another limit for those who wait. */
+void world_init_line(struct world *world, struct world_kind *kind, const char *tiers, int count,
+                     uint64_t max_calls);
 void world_release(struct world *world);
 
 /* Lets time pass, for the store alone. */

@@ -11,7 +11,7 @@ local function release(call_sid, on_pod, why, provider)
   end
   local call_key = P .. 'call:' .. call_sid
   local record = rc('HMGET', call_key, 'pod_name', 'source_pool', 'merchant_id', 'provider',
-    'allocated_at', 'renewed', 'reseller_id', 'granted')
+    'allocated_at', 'renewed', 'reseller_id', 'granted', 'carriers', 'unsettled')
   local pod = record[1]
   if not pod then
     if HAS_LINE then
@@ -30,14 +30,9 @@ local function release(call_sid, on_pod, why, provider)
       return {CONST.RELEASE_FORBIDDEN}
     end
   end
-  local carriers, unsettled
-  if record[6] then
-    local more = rc('HMGET', call_key, 'carriers', 'unsettled')
-    carriers, unsettled = more[1], more[2]
-  end
-  if unsettled and on_pod == '' and provider == '' and why == CONST.TOMBSTONE_RELEASED then
+  if record[10] and on_pod == '' and provider == '' and why == CONST.TOMBSTONE_RELEASED then
     -- include unsettled
-    local answer = call_kept(call_sid, record, carriers, unsettled)
+    local answer = call_kept(call_sid, record, record[10])
     if answer then
       return answer
     end
@@ -49,7 +44,7 @@ local function release(call_sid, on_pod, why, provider)
   if tier then
     if record[6] or record[8] then
       -- include tombstone
-      tombstone_add(call_sid, why, carriers)
+      tombstone_add(call_sid, why, record[9])
     end
     local answer = {CONST.RELEASE_DONE, pod, record[2] or '', record[3] or '', record[4] or '',
       record[5] or '0', info, tier, 0, record[6] or '', ENDED_AT}

@@ -347,6 +347,9 @@ int core_sync(struct core *core, const struct command *command, struct arena *ar
         err = sync_spare(core, command->sync.source, arena, &result->sync.absent);
     if (err == 0 && has_list)
         err = sync_remove(core, command->sync.source, arena, result);
+    /* Calls that have lost a granted pod wait again: the room that is there now is theirs, as in Redis. */
+    if (err == 0)
+        err = line_serve(core);
     if (err < 0)
         return err;
     /*

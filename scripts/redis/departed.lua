@@ -5,6 +5,7 @@
 -- @arg fence: see lib/fence.lua
 -- @arg asked_at: see lib/sweep_step.lua
 -- @arg limit: the largest number of calls
+-- @arg rescues: YES; else no call comes back, and all leases stay as they are
 --
 -- Answers {1 if there are more else 0, the time, number of calls that may come back}.
 -- include base
@@ -23,8 +24,8 @@ for _, router in ipairs(IS_AFTER_OUTAGE and {} or rc('SRANDMEMBER', P .. 'carrie
       if known[1] and string.find(known[2] or '', '^' .. CONST.RENEWED_BY_GATEWAY) then
         local expiry = call_expiry(call_sid, known[1])
         local is_long = expiry > now + CONST.RESUME_MS
-        if not is_long then
-          call_left(call_sid, router, false) -- its lease ends it soon enough
+        if not is_long or ARG.rescues ~= CONST.YES then
+          call_left(call_sid, router, false) -- its lease ends it
         elseif call_depart(call_sid, router, false) == 1 then
           -- See leave.lua: another router may be about to release the call.
           rc('HSET', P .. 'call:' .. call_sid, 'cut_short', string.format('%.0f', expiry))

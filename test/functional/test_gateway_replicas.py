@@ -107,6 +107,20 @@ def test_a_router_that_died_does_not_keep_the_call_of_another(replicas):
     wait_until(lambda: not world.has("CA1"), "the call is released")
 
 
+@pytest.mark.parametrize("rescue", ["true", "false"])
+def test_the_calls_of_a_router_that_died_have_a_minute_to_come_back_if_they_may(replicas, rescue):
+    world = replicas(RESCUE=rescue)
+    path = world.place("CA1")
+    world.open(world.a, path)
+    wait_until(lambda: world.carriers("CA1") == 1, "the first carries it")
+    world.a.kill()
+    for key in world.redis.scan_iter("voice:carrier:*"):  # what CARRIER_TTL_S do as well
+        world.redis.delete(key)
+    wait_until(lambda: not list(world.redis.scan_iter("voice:carried*")), "the sweep has looked at the calls of the dead router")
+    left_s = world.redis.zscore("voice:calls:active", "CA1") / 1000 - world.redis.time()[0]
+    assert left_s < 62 if rescue == "true" else left_s > 120, "LEASE_TTL is 15 minutes"
+
+
 def test_a_router_whose_hold_was_not_answered_does_not_keep_the_call_of_another(replicas):
     world = replicas()
     world.open(world.a, world.place("CA0")).close()  # from now on Redis knows the scripts

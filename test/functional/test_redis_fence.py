@@ -33,7 +33,7 @@ WORK = {
     "strays": ["basic", "0", "100"],
     "scale": ["pod-1", "d"],
     "begin_sweep": ["90000"],
-    "departed": [LATER, "100"],
+    "departed": [LATER, "100", "1"],
     "serve": ["90000", "50"],
     "sweep_calls": [LATER, "50", "90000"],
     "sweep_pods": [LATER, "90000", "50", "0", *NO_RESCUE],

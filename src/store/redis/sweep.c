@@ -326,6 +326,7 @@ static int departed_send(struct operation *operation)
     args_begin_fenced(&args, operation, &operation->bulk->scratch, SCRIPT_DEPARTED_ARGS);
     args_add_u64(&args, sweep->time_ms);
     args_add_u64(&args, REDIS_DEPART_BATCH);
+    args_add_text(&args, operation->store->core.rescues ? SCRIPT_YES : "");
     return bulk_call(&args, operation, SCRIPT_DEPARTED);
 }
 

@@ -1071,6 +1071,31 @@ static void on_changed__is_told_to_the_holder(void **state)
     world_release(&world);
 }
 
+/* More than one script of Redis grants: the rest follows at once, without the leader's next look. */
+static void grants__of_one_step_are_not_limited(void **state)
+{
+    enum { CALLS = 2 * WAIT_GRANTS_MAX + 7 };
+    struct world world;
+    char sid[16];
+
+    world_init_line(&world, *state, "{\"s\":{\"type\":\"shared\",\"max_concurrent\":200,\"target\":1}}", 0,
+                    CALLS);
+    for (int i = 0; i < CALLS; i++) {
+        snprintf(sid, sizeof(sid), "CB%03d", i);
+        assert_int_equal(wait_for(&world, sid, "")->outcome, OUTCOME_WAITING);
+    }
+    see(&world, seen_of(POD0));
+    for (int i = 0; waiting_count(&world) > 0; i++) {
+        assert_true(i < CALLS); /* each look lets the store go on */
+    }
+    for (int i = 0; i < CALLS; i++) {
+        snprintf(sid, sizeof(sid), "CB%03d", i);
+        assert_string_equal(call_of(&world, sid)->pod, POD0);
+    }
+    assert_int_equal(call_count(&world), CALLS);
+    world_release(&world);
+}
+
 const struct world_case cases_line[] = {
     {"join__a_call_that_finds_no_pod_waits_if_it_may", join__a_call_that_finds_no_pod_waits_if_it_may},
     {"join__merchants_say_how_long_and_how_many", join__merchants_say_how_long_and_how_many},
@@ -1132,5 +1157,6 @@ const struct world_case cases_line[] = {
     {"estimate__follows_the_grants_of_the_last_ten_minutes",
      estimate__follows_the_grants_of_the_last_ten_minutes},
     {"on_changed__is_told_to_the_holder", on_changed__is_told_to_the_holder},
+    {"grants__of_one_step_are_not_limited", grants__of_one_step_are_not_limited},
     {NULL, NULL},
 };

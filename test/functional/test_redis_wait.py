@@ -38,11 +38,21 @@ def release_status(router, call_sid):
     return status_of(router, "/api/v1/release", call_sid)
 
 
+def allocate(router, call_sid):
+    """On a busy machine a replica may need more than REDIS_TIMEOUT: then the call asks again."""
+
+    def answered():
+        answer = router.post("/api/v1/allocate", {"call_sid": call_sid})
+        return answer.status_code == 200 and answer.json()
+
+    return wait_until(answered, "the call has its pod")
+
+
 def test_a_repeated_release_is_not_told_that_the_call_is_gone_before_a_replica_knows(pair, start_on):
     primary, replica = pair
     first, second = (start_on(primary, ENV) for _ in range(2))
     for sid in ("CA1", "CA2"):
-        first.allocate(sid)
+        allocate(first, sid)
     with replica.paused():
         assert release_status(first, "CA1") == 503
         assert primary.client().exists("voice:call:CA1") == 0  # it was carried out, and only the primary knows
@@ -68,8 +78,9 @@ def test_a_call_that_has_its_pod_already_waits_as_well(pair, start_on):
         for router in (second, first):
             assert status_of(router, "/api/v1/allocate", "CA1") == 503
     wait_until(lambda: status_of(second, "/api/v1/allocate", "CA1") == 200, "the replica is back, and has it")
-    assert second.allocate("CA1")["was_existing"]
-    assert replica.client().hget("voice:call:CA1", "pod_name") == second.allocate("CA1")["pod_name"]
+    answer = allocate(second, "CA1")
+    assert answer["was_existing"]
+    assert replica.client().hget("voice:call:CA1", "pod_name") == answer["pod_name"]
 
 
 def test_what_others_have_written_is_waited_for_by_a_write_of_our_own(pair, start_on):

@@ -11,7 +11,7 @@
 #include "base/clock.h"
 #include "base/log.h"
 
-#define ALLOCATION_WAIT_OVER "it has waited for too long"
+#define ALLOCATION_WAIT_OVER "it has waited for too long, or its stream came back too often"
 
 enum {
     LOG_PAUSE_MS = 10 * 1000,

@@ -100,16 +100,16 @@ static int refuse_waiting(struct core *core, const struct waiter *waiter, struct
                        &result->allocate.refusal);
 }
 
-/* May its stream come back once more? */
-static bool count_resume(const struct core *core, struct call *call)
+/* May its stream come back once more? True for a request that resumes nothing. */
+static bool count_resume(const struct core *core, const struct command *command, struct resumes *resumes)
 {
-    if (call->resumes == 0 || core->now_ms - call->resumes_from_ms >= RESUMES_MS) {
-        call->resumes_from_ms = core->now_ms;
-        call->resumes = 0;
-    }
-    if (call->resumes >= RESUMES_MAX)
+    if (!command->allocate.is_resume)
+        return true;
+    if (resumes->count == 0 || core->now_ms - resumes->from_ms >= RESUMES_MS)
+        *resumes = (struct resumes){.from_ms = core->now_ms};
+    if (resumes->count >= RESUMES_MAX)
         return false;
-    call->resumes++;
+    resumes->count++;
     return true;
 }
 
@@ -117,11 +117,8 @@ static bool count_resume(const struct core *core, struct call *call)
 static int allocate_existing(struct core *core, struct call *call, const struct command *command,
                              struct arena *arena, struct result *result)
 {
-    if (command->allocate.is_resume) {
-        if (!count_resume(core, call))
-            return fail_conflict(arena, result, REFUSED_RESUME);
+    if (command->allocate.is_resume)
         call_unsettle(core, call);
-    }
     attempts_add(&call->attempts, command->allocate.attempt);
     if (call->is_granted) {
         result->allocate.was_taken = true;
@@ -144,7 +141,8 @@ static int allocate_waiting(struct core *core, struct waiter *waiter, const stru
 
     if (!command->allocate.waits)
         return refuse_waiting(core, waiter, arena, result);
-    if (waiter->until_ms <= core->now_ms) {
+    /* A stream that is held and breaks at once would come back again and again. */
+    if (waiter->until_ms <= core->now_ms || !count_resume(core, command, &waiter->resumes)) {
         err = refuse_waiting(core, waiter, arena, result);
         if (err < 0)
             return err;
@@ -206,6 +204,7 @@ static int allocate_later(struct core *core, const struct command *command, cons
                     &waiter);
     if (err < 0)
         return err;
+    (void)count_resume(core, command, &waiter->resumes);
     result->outcome = OUTCOME_WAITING;
     result->allocate.has_joined = true;
     err = waiter_info(core, waiter, arena, &result->allocate.waiting);
@@ -253,6 +252,7 @@ static int allocate_new(struct core *core, const struct command *command, struct
         return err;
     if (command->allocate.is_resume)
         call_unsettle(core, call);
+    (void)count_resume(core, command, &call->resumes);
     attempts_add(&call->attempts, command->allocate.attempt);
     assert(pod->load <= pod->pool->spec.max_concurrent);
     pod_place(core, pod);
@@ -276,6 +276,8 @@ int core_allocate(struct core *core, const struct command *command, struct arena
         result_forbid(result);
         return 0;
     }
+    if (call && !count_resume(core, command, &call->resumes))
+        return fail_conflict(arena, result, REFUSED_RESUME);
     if (call)
         return allocate_existing(core, call, command, arena, result);
     if (waiter)

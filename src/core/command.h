@@ -254,7 +254,8 @@ struct command {
             const char *holder; /* with waits: the process that is told of the grant, a carrier; NULL: none */
             /*
              * Its stream has ended, and the provider asks what to do. A recorded end is
-             * OUTCOME_NOT_FOUND, more than RESUMES_MAX of them within RESUMES_MS OUTCOME_CONFLICT.
+             * OUTCOME_NOT_FOUND, more than RESUMES_MAX of them within RESUMES_MS OUTCOME_CONFLICT. The
+             * wait of a call that waits is over then: OUTCOME_NO_PODS, has_ended.
              */
             bool is_resume;
             const char *resume_pod; /* with is_resume: a new allocation takes this pod if it can; NULL: any */

@@ -226,6 +226,7 @@ static struct waiter *waiter_new(const struct joining *joining, size_t pool_coun
         .until_ms = joining->until_ms,
         .attempt = joining->attempt,
         .claim = joining->claim,
+        .resumes = joining->resumes,
         .awaits_stream = joining->awaits_stream,
         .is_rescued = joining->is_rescued,
         .was_renewed = joining->was_renewed,

@@ -35,6 +35,12 @@ struct merchant_line {
     char id[];
 };
 
+/* How often the provider of a call asked how it goes on, within RESUMES_MS. */
+struct resumes {
+    uint64_t from_ms; /* the first time */
+    uint32_t count;
+};
+
 /* A call that waits. */
 struct waiter {
     struct map_node node;           /* by call_sid */
@@ -49,6 +55,7 @@ struct waiter {
     uint64_t heard_at_ms;
     uint64_t attempt; /* of the latest request; 0: not known */
     uint64_t claim;   /* of the newest stream; 0: none */
+    struct resumes resumes;
     uint32_t priority;
     bool awaits_stream;       /* the first word of its stream has not come yet */
     bool is_rescued;          /* it had a pod, and since_ms is when it was allocated */
@@ -129,6 +136,7 @@ struct joining {
     uint64_t until_ms;
     uint64_t attempt;
     uint64_t claim;
+    struct resumes resumes;
     bool awaits_stream;
     bool is_rescued;
     bool was_renewed;

@@ -62,6 +62,7 @@ static int grant(struct core *core, struct waiter *waiter, struct pod *pod)
     call->is_granted = true;
     call->is_held = waiter->holder[0] != '\0';
     call->claim = waiter->claim;
+    call->resumes = waiter->resumes;
     granted_add(core, call);
     attempts_add(&call->attempts, waiter->attempt);
     grants_count(&core->line.grants, pod->pool->label, core->now_ms);

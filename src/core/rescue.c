@@ -27,6 +27,7 @@ int call_join_line(struct core *core, struct call *call, const char *holder, str
                                        .since_ms = call->allocated_at_ms,
                                        .until_ms = core->now_ms + rules.max_wait_ms,
                                        .claim = call->claim,
+                                       .resumes = call->resumes,
                                        .is_rescued = true,
                                        .was_renewed = call->was_renewed},
                      ret_waiter);

@@ -104,8 +104,7 @@ struct call {
     struct waiter *waited;    /* is_granted: as it stood in line, in case its pod goes; NULL: not known */
     uint64_t waited_since_ms; /* it has waited: since when */
     uint64_t unsettled_at_ms; /* when it was moved, cut, resumed, or granted after a rescue; 0: never */
-    uint64_t resumes_from_ms; /* the first of its last resumes, and how many there were since */
-    uint32_t resumes;
+    struct resumes resumes;
     const char *merchant_id;
     char *provider;  /* "": allocated through the API, or not known */
     char call_sid[]; /* followed by merchant_id and provider */

@@ -463,6 +463,44 @@ static void resume__gets_the_pod_that_the_call_has(void **state)
     world_release(&world);
 }
 
+/* Its held stream breaks at once, again and again. */
+static void resume__too_often_ends_a_wait(void **state)
+{
+    struct world world;
+
+    world_init_waiting(&world, *state, "{\"standard\":1}", 1);
+    allocate(&world, "CA0");
+    assert_int_equal(wait_for(&world, "CA1", "")->outcome, OUTCOME_WAITING);
+    for (int i = 0; i < RESUMES_MAX; i++)
+        assert_int_equal(resume(&world, "CA1", NULL)->outcome, OUTCOME_WAITING);
+    assert_int_equal(wait_for(&world, "CA1", "")->outcome, OUTCOME_WAITING); /* which resumes nothing */
+    assert_int_equal(resume(&world, "CA1", NULL)->outcome, OUTCOME_NO_PODS);
+    assert_true(world.result.allocate.has_ended);
+    assert_int_equal(world.result.allocate.why, FINISH_TIMED_OUT);
+    assert_int_equal(waiting_count(&world), 0);
+    assert_int_equal(resume(&world, "CA1", NULL)->outcome, OUTCOME_NOT_FOUND);
+    world_release(&world);
+}
+
+static void resume__is_counted_in_line_and_at_the_pod(void **state)
+{
+    struct world world;
+
+    world_init_waiting(&world, *state, "{\"standard\":1}", 1);
+    allocate(&world, "CA0");
+    assert_int_equal(resume(&world, "CA1", NULL)->outcome, OUTCOME_WAITING); /* it was lost, and joins */
+    assert_int_equal(resume(&world, "CA1", NULL)->outcome, OUTCOME_WAITING);
+    release(&world, "CA0");
+    hold(&world, "CA1");
+    carry_movable(&world, "CA1", POD0);
+    assert_int_equal(resume(&world, "CA1", NULL)->outcome, OUTCOME_OK);
+    assert_int_equal(resume(&world, "CA1", NULL)->outcome, OUTCOME_CONFLICT);
+    remove_pod(&world, POD0); /* it waits again */
+    assert_int_equal(resume(&world, "CA1", NULL)->outcome, OUTCOME_NO_PODS);
+    assert_true(world.result.allocate.has_ended);
+    world_release(&world);
+}
+
 static void resume__of_a_call_that_has_ended_says_how(void **state)
 {
     struct world world;
@@ -525,6 +563,8 @@ const struct world_case cases_rescue[] = {
      release__ends_nothing_that_was_granted_a_pod_after_a_rescue},
     {"gone__pod_gives_all_of_its_many_calls_away", gone__pod_gives_all_of_its_many_calls_away},
     {"resume__gets_the_pod_that_the_call_has", resume__gets_the_pod_that_the_call_has},
+    {"resume__too_often_ends_a_wait", resume__too_often_ends_a_wait},
+    {"resume__is_counted_in_line_and_at_the_pod", resume__is_counted_in_line_and_at_the_pod},
     {"resume__of_a_call_that_has_ended_says_how", resume__of_a_call_that_has_ended_says_how},
     {"resume__of_a_lost_call_prefers_its_old_pod", resume__of_a_lost_call_prefers_its_old_pod},
     {NULL, NULL},

@@ -300,15 +300,19 @@ static bool is_forbidden(const struct shadow_call *call, const char *provider)
     return (call->is_known || call->wait.is_waiting) && strcmp(call->provider, provider) != 0;
 }
 
-/* Was it resumed too often? */
+/* Is this one resume too many? If it is none at all, or one that is allowed: false, and it is counted. */
 static bool is_resume_refused(struct sim *sim, struct shadow_call *call)
 {
+    if (!sim->command.allocate.is_resume)
+        return false;
     if (call->resumes == 0 || sim->now_ms - call->resumes_from_ms >= RESUMES_MS) {
         call->resumes_from_ms = sim->now_ms;
         call->resumes = 0;
     }
-    if (call->resumes >= RESUMES_MAX)
+    if (call->resumes >= RESUMES_MAX) {
+        sim->counts.resumes_refused++;
         return true;
+    }
     call->resumes++;
     return false;
 }
@@ -320,14 +324,8 @@ static void allocated_existing(struct sim *sim, struct shadow_call *call)
     const struct result *result = &sim->result;
     const char *sid = command->allocate.call_sid;
 
-    if (command->allocate.is_resume) {
-        if (is_resume_refused(sim, call)) {
-            SIM_CHECK(sim, result->outcome == OUTCOME_CONFLICT, "call %s was resumed too often", sid);
-            sim->counts.resumes_refused++;
-            return;
-        }
+    if (command->allocate.is_resume)
         call->unsettled_at_ms = sim->now_ms;
-    }
     SIM_CHECK(sim, result->outcome == OUTCOME_OK, "allocate: outcome %d", (int)result->outcome);
     SIM_CHECK(sim, result->allocate.was_taken == call->is_granted, "call %s: was_taken is wrong", sid);
     SIM_CHECK(sim, result->allocate.was_existing == !call->is_granted, "call %s: was_existing is wrong", sid);
@@ -350,7 +348,8 @@ static void allocated_waiting(struct sim *sim, struct shadow_call *call)
     const struct command *command = &sim->command;
     const struct result *result = &sim->result;
     const char *sid = command->allocate.call_sid;
-    bool is_over_now = command->allocate.waits && call->wait.until_ms <= sim->now_ms;
+    bool is_over_now =
+        command->allocate.waits && (call->wait.until_ms <= sim->now_ms || is_resume_refused(sim, call));
 
     if (!command->allocate.waits || is_over_now) {
         SIM_CHECK(sim, result->outcome == OUTCOME_NO_PODS && !result->allocate.is_full,
@@ -418,6 +417,7 @@ static void allocated_new(struct sim *sim, struct shadow_call *call)
         call->wait.awaits_stream = command->allocate.awaits_stream;
         call->wait.is_held = command->allocate.holder != NULL;
         call->wait.attempt = command->allocate.attempt;
+        (void)is_resume_refused(sim, call);
         shadow_take_pools(call, &result->allocate.waiting);
         sim->counts.joined++;
         return;
@@ -431,6 +431,7 @@ static void allocated_new(struct sim *sim, struct shadow_call *call)
     call->expires_at_ms = sim->now_ms + sim_first_lease_ms(sim);
     call->kept_at_ms = sim->now_ms;
     call->unsettled_at_ms = command->allocate.is_resume ? sim->now_ms : 0;
+    (void)is_resume_refused(sim, call);
     SIM_CHECK(sim, !sim->pods[call->pod].is_absent, "call %s got a pod that is absent", sid);
     snprintf(sim->new_pool, sizeof(sim->new_pool), "%s", result->allocate.call.pool);
     shadow_attempt(sim, call, command->allocate.attempt);
@@ -466,7 +467,9 @@ static void allocate_once(struct sim *sim, struct shadow_call *call, const char 
     }
     SIM_CHECK(sim, result->outcome != OUTCOME_OK || result->allocate.attempt == attempt,
               "the answer is another request's");
-    if (call->is_known)
+    if (call->is_known && is_resume_refused(sim, call))
+        SIM_CHECK(sim, result->outcome == OUTCOME_CONFLICT, "call %s was resumed too often", sid);
+    else if (call->is_known)
         allocated_existing(sim, call);
     else if (call->wait.is_waiting)
         allocated_waiting(sim, call);

@@ -88,11 +88,14 @@ static bool stands_before(const struct sim *sim, const struct shadow_call *a, co
     return strcmp(sim->sid_names[a - sim->calls], sim->sid_names[b - sim->calls]) < 0;
 }
 
-/* What was known of it is gone, but for its recorded end, its provider, its merchant and its wait. */
+/* What was known of it is gone, but for its recorded end, its provider, its merchant, its resumes and its
+ * wait. */
 static void shadow_clear(struct shadow_call *call)
 {
     struct shadow_call kept = {.pod = call->pod,
                                .claim = call->claim,
+                               .resumes = call->resumes,
+                               .resumes_from_ms = call->resumes_from_ms,
                                .provider = call->provider,
                                .wait = call->wait,
                                .has_end = call->has_end,
@@ -582,6 +585,7 @@ static void keep_lost(struct sim *sim, struct shadow_call *call, const struct ke
         until_ms = sim->now_ms + (max_wait_ms ? max_wait_ms : WAIT_LOST_MS);
     }
     shadow_join(sim, call, asked->since_ms, until_ms);
+    call->resumes = 0;
     call->claim = keep->is_first ? sim->now_ms : asked->claim;
     call->wait.attempt = keep->attempt;
     call->wait.is_held = true;

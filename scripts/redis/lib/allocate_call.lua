@@ -13,7 +13,8 @@
 
 -- The answer for a call that has a record. If its pod is gone, or it has lost its slot: nil, and
 -- the texts of the ended call.
-local function allocate_existing(call_sid, provider, attempt, options, wish)
+-- `is_counted`: that it resumes was counted already.
+local function allocate_existing(call_sid, provider, attempt, options, wish, is_counted)
   -- include existing_call
   -- include provider
   -- include attempts
@@ -26,19 +27,16 @@ local function allocate_existing(call_sid, provider, attempt, options, wish)
   if string.sub(options, 1, 1) == CONST.YES and call_has_other_provider(known, provider) then
     return {CONST.CALL_FORBIDDEN}
   end
-  if wish and wish.is_resume then
-    local seen = rc('HMGET', call_key, 'resumes', 'resumes_from')
-    local count, from = tonumber(seen[1] or 0), tonumber(seen[2] or 0)
-    if count == 0 or now - from >= CONST.RESUMES_MS then
-      count, from = 0, now
-    end
-    if count >= CONST.RESUMES_MAX then
+  if wish and wish.is_resume and not is_counted then
+    -- include resumes
+    local count, from = resume_counted(unpack(rc('HMGET', call_key, 'resumes', 'resumes_from')))
+    if not count then
       return {CONST.CALL_RESUMED_TOO_OFTEN}
     end
-    rc('HSET', call_key, 'resumes', count + 1, 'resumes_from', string.format('%.0f', from))
-    if wish.is_unsettled then
-      rc('HSET', call_key, 'unsettled', string.format('%.0f', now))
-    end
+    rc('HSET', call_key, 'resumes', count, 'resumes_from', from)
+  end
+  if wish and wish.is_resume and wish.is_unsettled then
+    rc('HSET', call_key, 'unsettled', string.format('%.0f', now))
   end
   local attempts = rc('HGET', call_key, 'attempts')
   if attempts then
@@ -79,7 +77,7 @@ local function allocate(call_sid, merchant, provider, attempt, options)
   if HAS_LINE or wish then
     answer = line.ask(call_sid, provider, attempt, wish, string.sub(options, 1, 1) == CONST.YES)
     if not answer and HAS_LINE and rc('HGET', call_key, 'pod_name') then
-      answer = allocate_existing(call_sid, provider, attempt, options, wish)
+      answer = allocate_existing(call_sid, provider, attempt, options, wish, true)
     end
     if answer then
       for i = 1, lost and CONST.ENDED_TEXTS or 0 do
@@ -121,6 +119,9 @@ local function allocate(call_sid, merchant, provider, attempt, options)
     rc('HSET', P .. 'pod:' .. pod, 'status', 'allocated', 'allocated_call_sid', call_sid,
       'allocated_at', time[1], 'source_pool', label)
     rc('ZADD', KEYS[1], EXPIRY, call_sid)
+    if wish and wish.is_resume then
+      rc('HSET', call_key, 'resumes', '1', 'resumes_from', string.format('%.0f', now))
+    end
     if wish and wish.is_resume and wish.is_unsettled then
       rc('HSET', call_key, 'unsettled', string.format('%.0f', now))
     end

@@ -2,6 +2,7 @@
 -- include chain_of_merchant
 -- include line_serve
 -- include refuse_now
+-- include resumes
 -- include tombstone
 -- include wait_rules
 -- include waiting_texts
@@ -54,7 +55,12 @@ local function line_ask(call_sid, provider, attempt, wish, is_webhook)
   if not (wish and wish.waits) then
     return refuse_waiting(call_sid, w)
   end
-  if w.until_ms <= now then
+  local count, from
+  if wish.is_resume then
+    count, from = resume_counted(w.resumes, w.resumes_from)
+  end
+  -- A stream that is held and breaks at once would come back again and again.
+  if w.until_ms <= now or (wish.is_resume and not count) then
     local answer = refuse_waiting(call_sid, w)
     answer[1] = CONST.CALL_TIMED_OUT
     answer[#answer + 1] = waited_ms(w)
@@ -66,6 +72,9 @@ local function line_ask(call_sid, provider, attempt, wish, is_webhook)
   end
   w.holder, w.attempt, w.awaits = wish.holder, attempt, wish.awaits
   waiting_heard(call_sid, w)
+  if count then
+    rc('HSET', P .. 'waiting:' .. call_sid, 'resumes', count, 'resumes_from', from)
+  end
   local chain, first, last, unreadable = chain_of_waiting(w)
   waiting_set_pools(call_sid, w, chain_text(chain, first, last))
   waiting_mark(w)
@@ -107,7 +116,8 @@ local function line_wait(call_sid, merchant, provider, attempt, wish, chain, fir
   local w = {since = now, until_ms = now + max_wait, heard = now, priority = priority,
     place = now - priority * wish.ageing, merchant = merchant, provider = provider,
     awaits = wish.awaits, holder = wish.holder, attempt = attempt, allocated_at = false,
-    renewed = false, pools = chain_text(chain, first, last), claim = 0}
+    renewed = false, pools = chain_text(chain, first, last), claim = 0,
+    resumes = wish.is_resume and '1', resumes_from = string.format('%.0f', now)}
   line_join(call_sid, w)
   local answer = {CONST.CALL_WAITING, 1, unreadable}
   waiting_texts(answer, call_sid, w)

@@ -16,8 +16,9 @@
 -- not known), pools (the tiers of its chain, with spaces between them). If it was rescued:
 -- allocated_at, in seconds, renewed ('1', or '' if nobody had renewed it), and unsettled (when it
 -- lost its pod: for a while a release that names none does not end it; or ''); else these are
--- false. And claim: of the newest stream; 0: none. The record of a granted call stays until the
--- call is taken, with its place: see lib/wait_again.lua.
+-- false. And claim: of the newest stream; 0: none; resumes and resumes_from, as in the record of a
+-- call, or false. The record of a granted call stays until the call is taken, with its place: see
+-- lib/wait_again.lua.
 
 local function line_key(tier)
   return P .. 'line:' .. pool_label(tier)
@@ -56,7 +57,7 @@ end
 local function waiting_read(call_sid)
   local f = line_call('HMGET', P .. 'waiting:' .. call_sid, 'since', 'until', 'heard', 'priority',
     'merchant_id', 'provider', 'awaits', 'holder', 'attempt', 'allocated_at', 'renewed', 'pools',
-    'unsettled', 'claim')
+    'unsettled', 'claim', 'resumes', 'resumes_from')
   for i = 1, 4 do
     f[i] = tonumber(f[i] or nil)
     if not (f[i] and f[i] >= 0 and f[i] < 1e15) then
@@ -66,7 +67,7 @@ local function waiting_read(call_sid)
   return {since = f[1], until_ms = f[2], heard = f[3], priority = f[4], merchant = f[5] or '',
     provider = f[6], awaits = f[7] == CONST.YES, holder = f[8] or '', attempt = f[9] or '0',
     allocated_at = f[10], renewed = f[11], pools = f[12] or '',
-    unsettled = f[13], claim = claim_read(f[14])}
+    unsettled = f[13], claim = claim_read(f[14]), resumes = f[15], resumes_from = f[16]}
 end
 
 -- The call leaves all lines. Neither is its holder told nor its end recorded. `granted_place`: its
@@ -188,6 +189,9 @@ local function line_join(call_sid, w)
   end
   if w.allocated_at then
     rc('HSET', key, 'allocated_at', w.allocated_at, 'renewed', w.renewed, 'unsettled', w.unsettled)
+  end
+  if w.resumes then
+    rc('HSET', key, 'resumes', w.resumes, 'resumes_from', w.resumes_from)
   end
   rc('PEXPIRE', key,
     string.format('%.0f', math.max(0, w.until_ms - now) + CONST.RECORD_GRACE_MS))

@@ -27,6 +27,9 @@ local function line_grant(call_sid, w, pod, max, label)
   if w.claim > 0 then
     rc('HSET', key, 'claim', string.format('%.0f', w.claim))
   end
+  if w.resumes then
+    rc('HSET', key, 'resumes', w.resumes, 'resumes_from', w.resumes_from)
+  end
   if w.provider then
     rc('HSET', key, 'provider', w.provider)
   else

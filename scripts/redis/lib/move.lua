@@ -62,7 +62,8 @@ local function call_wait_again(call_sid, known, kept, holder, config, pools, max
     awaits = false, holder = holder, attempt = '0',
     allocated_at = string.format('%.0f', since / 1000), renewed = kept.renewed and '1' or '',
     unsettled = is_unsettled and string.format('%.0f', now) or '',
-    pools = pools, claim = claim_read(kept.claim)}
+    pools = pools, claim = claim_read(kept.claim), resumes = kept.resumes,
+    resumes_from = kept.resumes_from}
   line_join(call_sid, w)
   return w
 end

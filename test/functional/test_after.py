@@ -409,7 +409,9 @@ def test_exotel_is_led_by_the_status(start):
     assert "location" not in answer.headers
     assert resume(router, "exotel", "CA2").status_code == 200, "no pod is free"
     router.post("/api/v1/renew", {"call_sid": "CA1"})
-    router.release("CA1")
+    assert router.post("/api/v1/release", {"call_sid": "CA1"}).json()["is_kept"], "its stream is on its way back"
+    pod = router.get("/api/v1/call/CA1").json()["pod_name"]
+    assert router.post("/api/v1/release", {"call_sid": "CA1", "pod_name": pod}).status_code == 200
     assert resume(router, "exotel", "CA1").status_code == 200, "it has ended"
     headers, path = signed("exotel", "/api/v1/exotel/after", {})
     got = router.get(path + "&CallSid=CA3&flow_id=1&Direction=incoming&Stream%5BStatus%5D=completed&Stream%5BDisconnectedBy%5D=bot")

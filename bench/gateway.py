@@ -9,7 +9,8 @@ and back, as provider-sim measures it. CPU is counted while all calls are up, so
 Standard library only; loopback only; every process is stopped at the end.
 
 A thousand calls are 200,000 reads and writes a second for the simulators and as many for whoever is between them: more than two
-cores have. So the same is done with fewer calls as well, and what a size cannot show is not judged there.
+cores have. So the same is done with fewer calls as well, and what a size cannot show is not judged there. Exit status 1 if a target
+was missed.
 
     gateway.py [--calls 1000,300] [--rounds 3] [--seconds 10] [--build build] [--json build/bench-gateway.json]
 """
@@ -250,7 +251,8 @@ def main():
         results[calls] = {"summary": summary, "slots": slots, "met": report(summary, calls, options)}
     with open(options.json or os.path.join(options.build, "bench-gateway.json"), "w", encoding="ascii") as file:
         json.dump(results, file, indent=1)
+    return 1 if any(met is False for result in results.values() for met in result["met"].values()) else 0
 
 
 if __name__ == "__main__":
-    main()
+    sys.exit(main())

@@ -644,6 +644,18 @@ def test_scripts_are_loaded_on_demand_and_once(start_redis, connect):
         client.config_resetstat()
 
 
+def test_first_calls_are_carried_out_in_the_order_in_which_they_were_sent(start_redis, connect):
+    """A call that is repeated after NOSCRIPT comes behind what was sent after it."""
+    server = start_redis()
+    for connection in range(3):
+        link = connect(server.url)
+        ids = [link.start("call", "put", "key", "script"), link.start("command", "SET", "key", "command")]
+        assert [link.result(number)[0] for number in ids] == ["0", "0"]
+        assert server.client().get("key") == "command", connection
+        server.client().script_flush()
+    assert "errorstat_NOSCRIPT" not in server.client().info("errorstats")
+
+
 def test_script_flush_under_load(start_redis, connect):
     server = start_redis()
     link = connect(server.url)
@@ -778,7 +790,7 @@ def test_wait_until_a_replica_has_it(start_redis, connect):
     replica = replica_of(start_redis, server)
     link = connect(server.url, timeout_ms=30000, wait=1)
     for i in range(20):
-        # The first one has to load its script: the wait counts for the call, not for the NOSCRIPT.
+        # The first one brings its script: the wait counts for the call.
         put, wait = link.start("call", "put", f"key-{i}", "1"), link.start("wait")
         assert link.result(wait)[0] == "0"
         assert replica.client().get(f"key-{i}") == "1"
@@ -800,7 +812,7 @@ def test_wait_counts_for_a_call_that_had_to_be_sent_again(fake, connect):
     link.tell("call 1 put key 1\nwait 2")
     assert link.result(1) == ("0", ":1")
     assert link.result(2) == ("0", ":1")
-    assert heard == [b"EVALSHA", b"WAIT", b"SCRIPT", b"EVALSHA", b"WAIT"]
+    assert heard == [b"SCRIPT", b"EVALSHA", b"WAIT"] * 2
 
 
 def test_wait_in_vain_keeps_the_connection_and_lets_others_pass(start_redis, connect):

@@ -53,11 +53,6 @@ struct redis_link_settings {
     uint64_t timeout_ms; /* for a connection to come about, and for each reply */
     int wait_replicas;   /* REDIS_WAIT_REPLICAS: used by redis_link_wait */
     /*
-     * Loaded at once on each new connection, so that its first call is not overtaken by what is sent while it
-     * is loaded. NULL: none. Borrowed for as long as the link lives.
-     */
-    const struct redis_script *early_script;
-    /*
      * A key that is set for settle_ms where the link comes to another server than before, ahead of everything
      * else: that one may not know what the last one was told. NULL: none.
      */

@@ -31,7 +31,7 @@ enum {
     LINK_NODES_EVERY_MS = 10000, /* how often a cluster is asked for its nodes while the link is up */
     LINK_CLUSTERDOWN_MS = 1000,  /* a node that says so for longer may be the one that is cut off */
     LINK_CHOICE_PATIENCE_MS = 250,
-    LINK_LOADS_MAX = 64, /* scripts being loaded at once */
+    LINK_LOADS_MAX = 64, /* scripts that one connection may use */
     LINK_DETAIL_MAX = WIRE_REASON_MAX + 192,
     LINK_BYTES_MAX = 64 * 1024 * 1024, /* of requests under way; beyond it -EBUSY */
     LINK_WAIT_SLICE_MS = 50,           /* WAIT delays later requests: not for long at a time */
@@ -279,7 +279,6 @@ void requests_deliver(struct redis_link *link);
 /* Logs the error and notices a server that cannot write; returns the errno. */
 int request_report(struct redis_link *link, const char *text);
 void requests_resend_parked(struct redis_link *link);
-void requests_load_early(struct redis_link *link);
 void requests_fail_parked(struct redis_link *link);
 
 /* subscribe.c: for links with a channel */

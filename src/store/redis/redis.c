@@ -268,8 +268,6 @@ int redis_open(uv_loop_t *loop, const struct redis_settings *settings, struct st
         link.on_change_arg = store;
         link.on_turn = call_batch_send;
         link.on_turn_arg = store;
-        /* An agent that releases its call at the end of its stream must come behind the move of that call. */
-        link.early_script = settings->core.rescues ? redis_script(SCRIPT_MOVE_CALL) : NULL;
         err = redis_link_new(loop, &link, &store->link);
     }
     if (err < 0) {

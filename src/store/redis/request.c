@@ -100,14 +100,22 @@ static void request_log_error(struct redis_link *link, int err, const char *text
                   log_num("not_logged", (int64_t)count - 1));
 }
 
-static struct script_load *load_of(struct redis_link *link, const struct redis_script *script)
+/* NULL: it was not sent on this connection. */
+static struct script_load *load_find(struct redis_link *link, const struct redis_script *script)
 {
     for (size_t i = 0; i < link->requests.load_count; i++) {
         if (link->requests.loads[i].script == script)
             return &link->requests.loads[i];
     }
-    if (link->requests.load_count == LINK_LOADS_MAX)
-        return NULL;
+    return NULL;
+}
+
+static struct script_load *load_of(struct redis_link *link, const struct redis_script *script)
+{
+    struct script_load *load = load_find(link, script);
+
+    if (load || link->requests.load_count == LINK_LOADS_MAX)
+        return load;
     link->requests.loads[link->requests.load_count] = (struct script_load){.script = script};
     return &link->requests.loads[link->requests.load_count++];
 }
@@ -121,9 +129,8 @@ static void request_loaded(void *arg, int err, const redisReply *reply UNUSED)
 }
 
 /*
- * Loads the script and calls it again right behind: the connection keeps the order, so that there
- * is no need to wait. A NOSCRIPT that comes before the answer to the load was caused before it: no
- * second load.
+ * The call of the script goes out right behind: the connection keeps the order, so that there is no need to
+ * wait. A NOSCRIPT that comes before the answer to the load was caused before it: no second load.
  */
 static int request_load_script(struct redis_link *link, const struct redis_script *script)
 {
@@ -141,11 +148,18 @@ static int request_load_script(struct redis_link *link, const struct redis_scrip
     return err;
 }
 
-/* If it cannot be sent now, the first call of the script loads it. */
-void requests_load_early(struct redis_link *link)
+/*
+ * The first call on a connection takes the script with it, whether the server has it or not. A call that is
+ * answered with NOSCRIPT and repeated comes behind all that was sent meanwhile: the move of a call behind
+ * the release by its old agent, or the renewal of a call behind its move. If the script cannot be sent now,
+ * NOSCRIPT is the answer, and it is sent then.
+ */
+static void request_bring_script(struct request *request)
 {
-    if (link->settings.early_script)
-        (void)request_load_script(link, link->settings.early_script);
+    struct redis_link *link = request->link;
+
+    if (request->script && !load_find(link, request->script))
+        (void)request_load_script(link, request->script);
 }
 
 /*
@@ -169,6 +183,8 @@ static int request_place_on_wire(struct request *request)
     struct redis_link *link = request->link;
     int err;
 
+    if (link->session.wire)
+        request_bring_script(request);
     request_set_deadline(request);
     err = link->session.wire ? wire_send(link->session.wire, request->command, request->len, &request->wire)
                              : -ENOTCONN;
@@ -250,7 +266,7 @@ static int request_error(struct request *request, const char *text)
     struct redis_link *link = request->link;
 
     if (reply_has_code(text, "NOSCRIPT") && request->script) {
-        const struct script_load *load = load_of(link, request->script);
+        const struct script_load *load = load_find(link, request->script);
 
         /* It could not be loaded; the reason was logged then. */
         if (load && load->err)

@@ -357,7 +357,6 @@ static void session_up(struct redis_link *link)
     else
         log_info("redis is connected", log_str("server", text));
     uv_timer_start(&link->session.timer, session_tick, LINK_TICK_MS, LINK_TICK_MS);
-    requests_load_early(link);
     requests_resend_parked(link);
     if (link->settings.channel)
         subscription_start(link);

@@ -30,7 +30,6 @@ int redis_link_subscribe(const struct redis_link *link, const char *channel, red
     assert(channel && on_message);
     settings.on_change = NULL;
     settings.on_turn = NULL;
-    settings.early_script = NULL;
     settings.settle_key = NULL;
     settings.channel = channel;
     settings.on_message = on_message;

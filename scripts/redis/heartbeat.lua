@@ -69,7 +69,8 @@ for _, call_sid in ipairs(is_last and pod_calls(pod) or {}) do
         break
       end
     elseif misses >= tonumber(ARG.misses) and
-      now - (tonumber(record[5]) or 0) * 1000 > tonumber(ARG.young_ms) then
+      now - (tonumber(rc('HGET', P .. 'call:' .. call_sid, 'placed_at') or record[5]) or 0) * 1000 >
+        tonumber(ARG.young_ms) then
       call_end(lost, call_sid, record, pod, info.tier, CONST.END_UNMENTIONED)
       if pod_settle(pod, info) then
         break

@@ -37,7 +37,9 @@ for _, call_sid in
     rc('ZREM', KEY.CALLS_ACTIVE, call_sid) -- its record was deleted by hand
   end
 end
-answer[1] = math.max(0, rc('ZCOUNT', KEY.CALLS_ACTIVE, '-inf', now) - untaken)
+-- Nothing but untaken ones: serve.lua ends them first, and the next sweep goes on.
+answer[1] = untaken < tonumber(ARG.limit) and
+  math.max(0, rc('ZCOUNT', KEY.CALLS_ACTIVE, '-inf', now) - untaken) or 0
 for _, pod in ipairs(silent) do
   local info = pod_record(pod)
   if info then

@@ -119,6 +119,9 @@ static int allocate_existing(struct core *core, struct call *call, const struct 
 {
     if (command->allocate.is_resume)
         call_unsettle(core, call);
+    /* The requests before it were told that the call waits: only this one knows of the pod. */
+    if (call->is_granted && !command->allocate.is_webhook && !call->claim && !call->attempts.are_lost)
+        attempts_release(&call->attempts);
     attempts_add(&call->attempts, command->allocate.attempt);
     if (call->is_granted) {
         result->allocate.was_taken = true;

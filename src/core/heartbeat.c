@@ -56,7 +56,7 @@ static int heartbeat_unlisted(struct core *core, struct pod *pod, const struct c
         }
         if (call->misses < HEARTBEAT_MISSES)
             call->misses++;
-        if (call->misses < HEARTBEAT_MISSES || core->now_ms - call->allocated_at_ms <= HEARTBEAT_YOUNG_MS)
+        if (call->misses < HEARTBEAT_MISSES || core->now_ms - call->placed_at_ms <= HEARTBEAT_YOUNG_MS)
             continue;
         err = call_add_ended(&result->heartbeat.ended, arena, call, CALL_END_UNMENTIONED);
         if (err < 0)

@@ -903,6 +903,22 @@ static void undo__of_a_granted_call_gives_the_pod_to_the_next(void **state)
     world_release(&world);
 }
 
+static void undo__of_the_request_that_took_a_granted_call_ends_it(void **state)
+{
+    struct world world;
+
+    init_busy(&world, *state);
+    wait_as(&world, "CA2", 11);
+    wait_as(&world, "CA2", 12); /* both were told that it waits */
+    release(&world, "CA1");
+    assert_int_equal(state_of(&world, "CA2"), CALL_IS_GRANTED);
+    assert_int_equal(wait_as(&world, "CA2", 13)->outcome, OUTCOME_OK);
+    assert_true(world.result.allocate.was_taken);
+    assert_int_equal(undo(&world, "CA2", 13)->outcome, OUTCOME_OK);
+    assert_int_equal(call_count(&world), 0);
+    world_release(&world);
+}
+
 /* POD1 becomes free for CA2, the first of two, and goes before CA2 takes it. */
 static void init_granted(struct world *world, struct world_kind *kind, uint64_t *ret_since_ms)
 {
@@ -1145,6 +1161,8 @@ const struct world_case cases_line[] = {
     {"release__of_a_waiting_call_leaves_the_line_for_good",
      release__of_a_waiting_call_leaves_the_line_for_good},
     {"undo__of_the_latest_request_leaves_the_line", undo__of_the_latest_request_leaves_the_line},
+    {"undo__of_the_request_that_took_a_granted_call_ends_it",
+     undo__of_the_request_that_took_a_granted_call_ends_it},
     {"undo__of_a_granted_call_gives_the_pod_to_the_next", undo__of_a_granted_call_gives_the_pod_to_the_next},
     {"pod_gone__a_call_that_was_granted_it_waits_again_at_its_place",
      pod_gone__a_call_that_was_granted_it_waits_again_at_its_place},

@@ -103,6 +103,43 @@ static void gone__pod_sends_its_carried_call_to_the_front_of_the_line(void **sta
     world_release(&world);
 }
 
+static void gone__a_moved_call_is_young_on_its_new_pod(void **state)
+{
+    struct world world;
+
+    init_carried(&world, *state);
+    see(&world, seen_of(POD1));
+    world_advance(&world, 60000);
+    hold(&world, "CA1");
+    assert_int_equal(remove_pod(&world, POD0)->pod_gone.ended.count, 0);
+    assert_string_equal(call_of(&world, "CA1")->pod, POD1);
+    world_advance(&world, 1000);
+    heartbeat(&world, POD1, NULL); /* it has not reached the pod yet */
+    world_advance(&world, 5000);
+    assert_int_equal(heartbeat(&world, POD1, NULL)->heartbeat.ended.count, 0);
+    assert_true(call_exists(&world, "CA1"));
+    world_release(&world);
+}
+
+static void gone__a_rescued_call_that_was_granted_a_pod_is_young_there(void **state)
+{
+    struct world world;
+
+    init_carried(&world, *state);
+    world_advance(&world, 60000);
+    hold(&world, "CA1");
+    assert_int_equal(remove_pod(&world, POD0)->pod_gone.ended.count, 0);
+    assert_true(waiting_of(&world, "CA1")->is_rescued);
+    see(&world, seen_of(POD1));
+    assert_true(call_of(&world, "CA1")->activity.is_granted);
+    world_advance(&world, 1000);
+    heartbeat(&world, POD1, NULL);
+    world_advance(&world, 5000);
+    assert_int_equal(heartbeat(&world, POD1, NULL)->heartbeat.ended.count, 0);
+    assert_true(call_exists(&world, "CA1"));
+    world_release(&world);
+}
+
 static void gone__pod_ends_calls_that_nobody_can_move(void **state)
 {
     struct world world;
@@ -537,6 +574,9 @@ const struct world_case cases_rescue[] = {
     {"gone__pod_gives_its_carried_call_to_another_pod", gone__pod_gives_its_carried_call_to_another_pod},
     {"gone__pod_sends_its_carried_call_to_the_front_of_the_line",
      gone__pod_sends_its_carried_call_to_the_front_of_the_line},
+    {"gone__a_moved_call_is_young_on_its_new_pod", gone__a_moved_call_is_young_on_its_new_pod},
+    {"gone__a_rescued_call_that_was_granted_a_pod_is_young_there",
+     gone__a_rescued_call_that_was_granted_a_pod_is_young_there},
     {"gone__pod_ends_calls_that_nobody_can_move", gone__pod_ends_calls_that_nobody_can_move},
     {"gone__pod_ends_calls_whose_carrier_is_silent", gone__pod_ends_calls_whose_carrier_is_silent},
     {"gone__pod_ends_a_call_that_may_not_wait", gone__pod_ends_a_call_that_may_not_wait},

@@ -162,7 +162,7 @@ void shadow_end(void *arg, const struct ended_call *end)
         SIM_CHECK(sim, call->misses >= HEARTBEAT_MISSES, "call %s ended although it was not left out",
                   end->call_sid);
     if (end->why == CALL_END_UNMENTIONED)
-        SIM_CHECK(sim, sim->now_ms - call->allocated_at_ms > HEARTBEAT_YOUNG_MS, "call %s ended too young",
+        SIM_CHECK(sim, sim->now_ms - call->placed_at_ms > HEARTBEAT_YOUNG_MS, "call %s ended too young",
                   end->call_sid);
     call->is_known = false;
     call->is_granted = false;
@@ -332,6 +332,9 @@ static void allocated_existing(struct sim *sim, struct shadow_call *call)
     if (call->is_granted) {
         SIM_CHECK(sim, result->allocate.waited_ms == sim->now_ms - call->wait.since_ms,
                   "call %s has waited for another time", sid);
+        /* The requests before it were told that the call waits: they do not keep the pod. */
+        if (!command->allocate.is_webhook && call->claim == 0 && !call->attempts_are_lost)
+            call->attempt_count = 0;
         shadow_take(sim, call);
         call->kept_at_ms = sim->now_ms;
         call->expires_at_ms = sim->now_ms + sim_first_lease_ms(sim);

@@ -266,7 +266,7 @@ static void check_unmentioned(struct sim *sim, int pod, const char *const *sids,
 
         SIM_CHECK(sim,
                   !call->is_known || call->pod != pod || call->misses < HEARTBEAT_MISSES ||
-                      sim->now_ms - call->allocated_at_ms <= HEARTBEAT_YOUNG_MS,
+                      sim->now_ms - call->placed_at_ms <= HEARTBEAT_YOUNG_MS,
                   "CA%d is there although its pod has left it out", i);
     }
 }

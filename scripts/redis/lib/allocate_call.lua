@@ -39,6 +39,10 @@ local function allocate_existing(call_sid, provider, attempt, options, wish, is_
     rc('HSET', call_key, 'unsettled', string.format('%.0f', now))
   end
   local attempts = rc('HGET', call_key, 'attempts')
+  if known[7] and attempts and attempts ~= '*' and string.sub(options, 1, 1) ~= CONST.YES and
+    not rc('HGET', call_key, 'claim') then
+    attempts = '' -- the requests before it were told that the call waits
+  end
   if attempts then
     rc('HSET', call_key, 'attempts', attempts_with(attempts, attempt))
   end

@@ -79,6 +79,12 @@ local function line_first(tier, at)
     end
     passes_left = passes_left - 1
   end
+  -- Too many for one script: they stand in this line again when they are heard, so that the next
+  -- script gets further.
+  if at > 0 then
+    line_call('ZREMRANGEBYRANK', key, 0, at - 1)
+    passed_over[tier] = 0
+  end
 end
 
 -- Serves the line of one tier. Returns whether the room that is left may be taken by a call that is
@@ -91,7 +97,7 @@ local function line_serve_tier(tier)
   while max do
     call_sid, w, at = line_first(tier, at)
     if not call_sid then
-      is_free = true
+      is_free = passes_left > 0
       break
     end
     if grants_left == 0 then
@@ -109,7 +115,7 @@ local function line_serve_tier(tier)
     grants_add(label, granted)
   end
   -- If there may be more, the tier stays marked.
-  if not (call_sid and grants_left == 0) then
+  if not (call_sid and grants_left == 0 or not call_sid and passes_left == 0 and max) then
     marked[tier] = nil
   end
   return is_free, granted

@@ -102,6 +102,8 @@ void depart_run(struct gateway *gateway)
         return;
     arena_reset(&departure->arena);
     depart_part(gateway);
+    if (count == SIDS_MAX)
+        depart_soon(gateway); /* there may be more */
 }
 
 static void depart_look(uv_timer_t *timer)

@@ -200,7 +200,7 @@ static void dial_accept(struct dial *dial, size_t head_len)
         log_warn("a pod does not agree to what the client has agreed to: it cannot go on with its stream",
                  log_str("pod", dial->pod), log_str("call_sid", dial->order.call_sid),
                  log_str("subprotocol", dial->order.subprotocol));
-        dial_leave_pod(dial, false);
+        dial_leave_pod(dial, true);
         return;
     }
     (void)uv_timer_stop(&dial->timer);

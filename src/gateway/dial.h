@@ -63,7 +63,7 @@ struct dial_order {
     /* A stream of the call whose client is kept meanwhile, and has agreed to this; NULL: none. */
     const struct stream *stream;
     const char *key;         /* with a stream: what it sent as Sec-WebSocket-Key */
-    const char *subprotocol; /* with a stream: a pod that does not agree to it is as one out of reach */
+    const char *subprotocol; /* with a stream: a pod that does not agree to it loses the call */
     /* The pod that has lost the call's stream: the call is moved first. NULL: it is where the store says. */
     const char *from_pod;
     uint64_t aside_ms; /* for so long it gets no new call; 0: it only loses this one */

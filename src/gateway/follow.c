@@ -104,9 +104,10 @@ static void follow_understand(struct stream *stream, struct slice text)
     if (stream->wait && follow->start.dialect)
         wait_set_provider(stream->wait, follow->start.dialect->name);
     /* Of what comes from here on only the beginning is of interest, and nothing is kept without a pod. */
-    follow->from_client.tracker.head_want = WS_HEAD_STOP;
-    if (stream->phase != STREAM_CARRIED)
-        follow->from_client.tail_max = 0;
+    if (stream->phase == STREAM_CARRIED)
+        follow->from_client.tracker.head_want = WS_HEAD_STOP;
+    else
+        follow->from_client.tail_max = 0; /* and marks of ours come back, which are looked at whole */
 }
 
 /* Keeps the frames of a first message. */

@@ -132,7 +132,7 @@ int passage_feed(struct passage *passage, const char *data, size_t len, const st
         if (ws_tracker_next(&passage->tracker, data + used, len - used, &step) < 0) {
             if (feed.unit > feed.begin)
                 feed_pass(&feed, feed.unit);
-            *ret_used = feed.unit;
+            *ret_used = feed.begin;
             return -EPROTO;
         }
         used += step.used;

@@ -18,7 +18,8 @@ enum {
     BREAKS_AT_ONCE = 3,       /* of such breaks in a row: the next pod is dialled at once */
     BREAK_REST_MS = 250,      /* from then on after a rest, */
     BREAK_REST_MAX_MS = 2000, /* that doubles up to this */
-    BREAKS_MAX = 8,           /* and in the end no more */
+    BREAKS_MAX = 8,           /* and in the end no more: of agents that were mute, or told of a failure */
+    BREAKS_QUICK_MAX = 20,    /* the same of all: agents may go for reasons of their own */
 };
 
 bool rescue_is_possible(const struct stream *stream)
@@ -336,8 +337,9 @@ static void rescue_lose_pod(struct stream *stream, int code)
 }
 
 /*
- * A call whose words make every agent fail would go round all pods as fast as they can fail. So breaks are
- * counted of pods that have not said a word yet, or that tell of a failure right away.
+ * A call whose words make every agent fail would go round all pods as fast as they can fail. So quick breaks
+ * are counted: of pods that have not said a word yet, that tell of a failure right away, or that have just
+ * got the call.
  */
 static void rescue_count_break(struct stream *stream, bool is_gone)
 {
@@ -345,6 +347,7 @@ static void rescue_count_break(struct stream *stream, bool is_gone)
     bool was_quick = stream_now(stream) - stream->carried_ms < BREAK_QUICK_MS;
 
     stream->breaks = was_mute || (was_quick && !is_gone) ? stream->breaks + 1 : 0;
+    stream->quick_breaks = was_mute || was_quick ? stream->quick_breaks + 1 : 0;
 }
 
 /* How long the next pod is spared. */
@@ -352,9 +355,9 @@ static uint64_t rescue_rest_ms(const struct stream *stream)
 {
     uint64_t rest_ms = BREAK_REST_MS;
 
-    if (stream->breaks <= BREAKS_AT_ONCE)
+    if (stream->quick_breaks <= BREAKS_AT_ONCE)
         return 0;
-    for (unsigned i = BREAKS_AT_ONCE + 1; i < stream->breaks && rest_ms < BREAK_REST_MAX_MS; i++)
+    for (unsigned i = BREAKS_AT_ONCE + 1; i < stream->quick_breaks && rest_ms < BREAK_REST_MAX_MS; i++)
         rest_ms *= 2;
     return min_u64(rest_ms, BREAK_REST_MAX_MS);
 }
@@ -378,7 +381,7 @@ void rescue_begin(struct stream *stream, int code)
     play_begin(stream);
     if (stream->phase != STREAM_DIALING)
         return;
-    if (stream->breaks > BREAKS_MAX)
+    if (stream->breaks > BREAKS_MAX || stream->quick_breaks > BREAKS_QUICK_MAX)
         rescue_give_up(stream, RESCUE_FAILED, "one pod after the other has failed");
     else if (rescue_rest_ms(stream) > 0)
         rescue_dial_in(stream, true, rescue_rest_ms(stream));
@@ -423,6 +426,7 @@ void rescue_hold(struct stream *stream, const struct waiting_call *waiting)
     stream->is_open = false;
     stream->has_waited = true;
     stream_enter(stream, STREAM_HELD);
+    wait_keep(stream->wait); /* it may have been granted a pod since the store gave that answer */
     log_info("caller is held: the call waits for a pod", log_str("call_sid", stream->call_sid),
              log_num("position", (int64_t)waiting->position), log_str("request_id", stream->request_id));
     play_begin(stream);

@@ -180,14 +180,29 @@ void stream_part(struct stream *stream, enum stream_end end, int code, const cha
     stream_await(stream);
 }
 
+/* Has its call another open stream, one that goes on? */
+static bool stream_has_fellow(const struct stream *stream)
+{
+    if (calls_open(stream->call) == (stream->is_open ? 1 : 0))
+        return false;
+    LIST_FOR_EACH (link, &stream->gateway->streams) {
+        const struct stream *other = stream_of(link);
+
+        if (other != stream && other->call == stream->call && other->is_open && !other->is_ending &&
+            !other->has_parted)
+            return true;
+    }
+    return false;
+}
+
 void stream_end_call(struct stream *stream, enum stream_end end, const char *reason)
 {
     if (stream->is_ending)
         return;
     stream->is_ending = true;
     stream_note_end(stream, end);
-    /* Unless another stream of the call is open: one that never had its pod is none of those. */
-    if (stream->call && calls_open(stream->call) == (stream->is_open ? 1 : 0))
+    /* One that never had its pod is none of those, and one that ends as well does not go on. */
+    if (stream->call && !stream_has_fellow(stream))
         calls_finish(stream->call, reason);
     if (stream->phase == STREAM_CARRIED) {
         stream->part_by_ms = stream_now(stream) + STREAM_PART_MS;

@@ -99,7 +99,8 @@ struct stream {
     bool has_waited;     /* meanwhile its call was in the line */
     bool retry_moves;    /* what is tried again begins with a move */
     unsigned resumed;    /* see calls_recall; 0: it has had no pod */
-    unsigned breaks;     /* of pods that had just got it, one after the other */
+    unsigned breaks;       /* of pods that had just got it and failed, one after the other */
+    unsigned quick_breaks; /* the same, also of pods that have gone */
     unsigned lost_tries; /* how often the store did not know the call */
     uint64_t aside_ms;   /* for the pod that broke */
     bool has_end;

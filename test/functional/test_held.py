@@ -156,11 +156,15 @@ class Slow:
         return peer
 
     @staticmethod
-    def agree(peer):
-        key = peer.head.get("sec-websocket-key")
-        lines = ["HTTP/1.1 101 Switching Protocols", "Upgrade: websocket", "Connection: Upgrade", f"Sec-WebSocket-Accept: {streams.accept_of(key)}"]
+    def agree(peer, key=None):
+        accept = streams.accept_of(key or peer.head.get("sec-websocket-key"))
+        lines = ["HTTP/1.1 101 Switching Protocols", "Upgrade: websocket", "Connection: Upgrade", f"Sec-WebSocket-Accept: {accept}"]
         peer.send_bytes("\r\n".join([*lines, "", ""]).encode())
         return peer
+
+    @staticmethod
+    def disagree(peer):
+        return Slow.agree(peer, key="of another one")
 
 
 # A pod is dialled, and the caller goes on.
@@ -247,11 +251,78 @@ def test_a_call_that_makes_every_agent_fail_does_not_go_round_for_ever(world_of)
     caller.close()
 
 
+def crash_with_every_caller(agent, carried):
+    """It speaks, and is gone as soon as it hears its caller."""
+    with contextlib.suppress(OSError, queue.Empty):
+        while peer := agent.peers.get(timeout=DEADLINE_S):
+            carried.append(peer)
+            peer.send(TEXT, b"hello")
+            peer.receive()
+            peer.reset()
+
+
+def test_a_call_that_makes_every_agent_crash_does_not_go_round_for_ever(world_of):
+    """Rests of up to two seconds lie between its agents."""
+    world = world_of(agents=8)
+    carried = []
+    threads = [threading.Thread(target=crash_with_every_caller, args=(agent, carried)) for agent in world.agents.values()]
+    for thread in threads:
+        thread.start()
+    caller = Caller(world, is_held=False).say_first()
+    while True:
+        frame = caller.hear()
+        if frame[1] == CLOSE:
+            break
+        assert frame == (True, TEXT, b"hello")
+    assert frame[2][:2] == struct.pack("!H", 1011)
+    for agent in world.agents.values():
+        agent.peers.put(None)
+    for thread in threads:
+        thread.join()
+    assert len(carried) == 21
+    caller.close()
+
+
+def test_a_pod_that_does_not_agree_to_what_the_caller_has_agreed_to_is_not_put_aside(world_of):
+    """It may be the caller's fault, and the pod is there for others."""
+    world = world_of()
+    world.router.allocate("CA0")
+    caller = Caller(world).say_first()
+    assert pinged(caller, b"held")
+    slow = Slow(world.agents["voice-agent-0"])
+    world.router.release("CA0")
+    slow.disagree(slow.asked())
+    peer = slow.asked()
+    assert world.router.log_lines("a pod does not agree to what the client has agreed to: it cannot go on with its stream")
+    assert not world.pod("voice-agent-0")["is_draining"]
+    expect_first(slow.agree(peer), caller)
+    talk(caller, peer)
+    caller.close()
+    peer.close()
+
+
+def test_a_long_mark_of_ours_that_comes_back_late_is_not_heard_by_the_agent(world_of):
+    world = world_of()
+    world.router.allocate("CA0")
+    caller = Caller(world).say_first()
+    kind = None
+    while kind != "mark":
+        kind, name = caller.dialect.heard(caller.stream.receive()[2].decode())
+    world.router.release("CA0")
+    agent = world.agents["voice-agent-0"].accept()
+    expect_first(agent, caller)
+    mark = json.dumps({"event": "mark", "sequenceNumber": "12345678", "streamSid": "MZ" + 32 * "0", "mark": {"name": name}})
+    assert 128 < len(mark) < 160
+    caller.stream.send(TEXT, mark.encode())
+    talk(caller, agent)
+    caller.close()
+
+
 def test_agents_that_fail_now_and_then_lose_no_caller(world_of):
-    world = world_of(agents=12)
+    world = world_of(agents=11)
     caller = Caller(world, is_held=False).say_first()
     agent = world.agents[world.call("CA1")["pod_name"]].accept()
-    for _ in range(11):
+    for _ in range(10):
         expect_first(agent, caller)
         talk(caller, agent)
         pod = world.call("CA1")["pod_name"]

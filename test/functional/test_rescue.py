@@ -188,6 +188,17 @@ def test_a_large_message_of_a_pod_is_passed_on_as_it_comes_and_a_break_in_it_end
     call.close()
 
 
+@pytest.mark.parametrize("how", ["reset", "close"])
+def test_a_caller_that_stays_where_no_rescue_is_possible_is_not_waited_for(world_of, how):
+    world = world_of(env={"GATEWAY_RELEASE_GRACE": "100ms", "GATEWAY_IDLE_TIMEOUT": "1h"})
+    call = Call(world).say_first()
+    call.agent.send_bytes(streams.frame(BINARY, b"z" * 300_000)[:200_000])
+    call.caller.exactly(150_000)
+    getattr(call.agent, how)()
+    wait_until(ended(world), "it ends as after every break")
+    call.close()
+
+
 @pytest.mark.parametrize("code", [1001, 1002, 1003, 1008, 1009, 1011, 1012, 1013])
 def test_a_close_frame_that_tells_of_trouble_is_a_break(world_of, code):
     world = world_of()
@@ -341,6 +352,22 @@ def test_a_second_stream_of_a_call_keeps_both_from_being_rescued(world_of):
     call.caller.rest()
     assert world.call("CA1")["pod_name"] == call.pod
     second.close()
+    call.close()
+
+
+@pytest.mark.parametrize("how", ["close", "stop"])
+def test_two_streams_of_a_call_that_both_end_on_purpose_end_it(world_of, how):
+    """The grace is an hour."""
+    world = world_of()
+    call = Call(world)
+    both = [(call.caller, call.agent), (world.open(call.path), world.agents[call.pod].accept())]
+    said = (CLOSE, close_payload(1000)) if how == "close" else (TEXT, call.dialect.stop("CA1", call.stream_id).encode())
+    for caller, _ in both:
+        caller.send(*said)
+    for _, agent in both:
+        assert agent.receive() == (True, *said)
+    wait_until(ended(world), "the call has ended")
+    both[1][0].close()
     call.close()
 
 

@@ -81,6 +81,16 @@ void allocation_start(struct allocation *allocation)
         allocation_ask(allocation);
 }
 
+/* Its time was over when it was asked for: it has ended with this request. */
+static void allocation_note_wait_over(const struct api_task *task, const struct ended_wait *wait)
+{
+    struct ended_wait ended = *wait;
+
+    ended.how = WAIT_TIMED_OUT;
+    store_log_wait_ended(&ended, ALLOCATION_WAIT_OVER);
+    instruments_waited(task->api->instruments, ended.how, ended.waited_ms);
+}
+
 static void allocation_note_refusal(const struct allocation *allocation, const struct result *result)
 {
     const struct api_task *task = &allocation->task;
@@ -92,7 +102,11 @@ static void allocation_note_refusal(const struct allocation *allocation, const s
     instruments_refused(task->api->instruments, api_refusal_reason(result->allocate.refusal));
     history_refused(task->api->history);
     if (is_over)
-        instruments_waited(task->api->instruments, WAIT_TIMED_OUT, result->allocate.waited_ms);
+        allocation_note_wait_over(task,
+                                  &(struct ended_wait){.call_sid = allocation->call_sid,
+                                                       .merchant_id = result->allocate.refusal->merchant_id,
+                                                       .provider = result->allocate.refusal->provider,
+                                                       .waited_ms = result->allocate.waited_ms});
     else if (result->allocate.is_full)
         instruments_waited(task->api->instruments, WAIT_FULL, 0);
     strbuf_init(&line, http_request_arena(task->request), REFUSAL_LINE_MAX);
@@ -112,13 +126,16 @@ static void allocation_note_refusal(const struct allocation *allocation, const s
 void allocation_note_timed_out(const struct allocation *allocation, const struct kept_call *kept)
 {
     const struct api_task *task = &allocation->task;
-    uint64_t waited_ms = kept->call.until_ms - kept->call.since_ms;
 
     instruments_allocated(task->api->instruments, "", ALLOCATION_NO_PODS);
     instruments_refused(task->api->instruments, CALL_REFUSED_BUSY);
     history_refused(task->api->history);
     if (kept->ended_now)
-        instruments_waited(task->api->instruments, WAIT_TIMED_OUT, waited_ms);
+        allocation_note_wait_over(
+            task, &(struct ended_wait){.call_sid = kept->call.call_sid,
+                                       .merchant_id = kept->call.merchant_id,
+                                       .provider = kept->call.provider,
+                                       .waited_ms = kept->call.until_ms - kept->call.since_ms});
     log_warn(
         ALLOCATION_NO_PODS_ERROR, log_str("call_sid", allocation->call_sid),
         log_str("merchant", allocation->merchant_id), log_str("provider", allocation->owner),

@@ -34,8 +34,10 @@ bool api_refuse_gone(struct api_task *task, const char *call_sid)
 
 static void api_count_undone(struct api *api, int err, const struct result *result)
 {
-    if (err == 0 && result->outcome == OUTCOME_OK && release_ends_wait(result))
-        instruments_waited(api->instruments, WAIT_ABANDONED, result->release.waited_ms);
+    if (err < 0 || result->outcome != OUTCOME_OK || !release_ends_wait(result))
+        return;
+    store_log_wait_released(result, "its client has gone");
+    instruments_waited(api->instruments, WAIT_ABANDONED, result->release.waited_ms);
 }
 
 /*

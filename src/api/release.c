@@ -56,8 +56,10 @@ void api_note_release(const struct api_task *task, const struct result *result, 
                          is_kept ? RELEASE_KEPT
                          : is_ok ? RELEASE_SUCCESS
                                  : RELEASE_NOT_FOUND);
-    if (is_ok && release_ends_wait(result))
+    if (is_ok && release_ends_wait(result)) {
+        store_log_wait_released(result, "it was released");
         instruments_waited(task->api->instruments, WAIT_ABANDONED, result->release.waited_ms);
+    }
     if (!is_ok && !api_key_name(task->request) && !log_limit_passes(kind, LOG_INFO))
         return;
     log_info(

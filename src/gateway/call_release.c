@@ -74,11 +74,9 @@ void call_note_release(const struct held_call *call, const struct result *result
     if (release_ends_wait(result))
         metrics_observe(metrics_series(call->calls->waits, &abandoned),
                         (double)result->release.waited_ms / 1000);
-    if (result->release.was_waiting) {
-        log_info("waiting call ended", log_str("call_sid", call->call_sid), log_str("reason", reason),
-                 log_num("waited_ms", (int64_t)result->release.waited_ms));
+    store_log_wait_released(result, reason);
+    if (result->release.was_waiting)
         return;
-    }
     metrics_add(metrics_series(call->calls->releases,
                                (const char *const[]){info->pool, "success", name_of_pool_label(info->pool)}),
                 1);

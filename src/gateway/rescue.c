@@ -197,6 +197,14 @@ static void rescue_replaced(struct stream *stream)
     stream_part(stream, STREAM_REPLACED, WS_CLOSE_NORMAL, "the call has another stream");
 }
 
+/* Its call has ended; if it has waited for too long, the provider gets another answer afterwards. */
+static void rescue_end(struct stream *stream, bool has_timed_out)
+{
+    rescue_count(stream, RESCUE_ENDED);
+    stream_part(stream, has_timed_out ? STREAM_TIMED_OUT : STREAM_OVER, WS_CLOSE_NORMAL,
+                has_timed_out ? "no agent was free in time" : "the call has ended");
+}
+
 static void rescue_refused(struct stream *stream, const struct dial_answer *answer, bool moves)
 {
     switch (answer->reason) {
@@ -211,8 +219,7 @@ static void rescue_refused(struct stream *stream, const struct dial_answer *answ
         } else if (answer->is_elsewhere) {
             rescue_replaced(stream);
         } else {
-            rescue_count(stream, RESCUE_ENDED);
-            stream_part(stream, STREAM_OVER, WS_CLOSE_NORMAL, "the call has ended");
+            rescue_end(stream, stream->wait && wait_is_over(stream->wait));
         }
         break;
     case REFUSED_NO_PODS:
@@ -428,7 +435,7 @@ void rescue_hold(struct stream *stream, const struct waiting_call *waiting)
     stream_enter(stream, STREAM_HELD);
     wait_keep(stream->wait); /* it may have been granted a pod since the store gave that answer */
     log_info("caller is held: the call waits for a pod", log_str("call_sid", stream->call_sid),
-             log_num("position", (int64_t)waiting->position), log_str("request_id", stream->request_id));
+             log_position(waiting), log_str("request_id", stream->request_id));
     play_begin(stream);
 }
 
@@ -448,9 +455,7 @@ void stream_told_of_wait(void *owner, enum wait_news news)
     case WAIT_HAS_ENDED:
         if (stream->phase != STREAM_HELD)
             return; /* the dial that is under way says what is true */
-        rescue_count(stream, RESCUE_ENDED);
-        stream_part(stream, news == WAIT_IS_OVER ? STREAM_TIMED_OUT : STREAM_OVER, WS_CLOSE_NORMAL,
-                    news == WAIT_IS_OVER ? "no agent was free in time" : "the call has ended");
+        rescue_end(stream, news == WAIT_IS_OVER || wait_is_over(stream->wait));
         break;
     case WAIT_IS_ELSEWHERE:
         stream->wait = NULL;

@@ -423,7 +423,7 @@ int stream_start_held(struct gateway *gateway, const struct stream_names *names,
     follow_lose_pod(stream);
     stream_begin(stream);
     log_info("caller is held: the call waits for a pod", log_str("call_sid", stream->call_sid),
-             log_num("position", (int64_t)waiting->position), log_str("request_id", stream->request_id),
+             log_position(waiting), log_str("request_id", stream->request_id),
              log_str("traceparent", stream->traceparent));
     if (!carry_send(stream->client, &head, 1))
         return 0;

@@ -4,6 +4,7 @@
 #ifndef GATEWAY_STREAM_INTERNAL_H
 #define GATEWAY_STREAM_INTERNAL_H
 
+#include "base/log.h"
 #include "gateway/dial.h"
 #include "gateway/gateway_internal.h"
 #include "gateway/passage.h"
@@ -90,19 +91,19 @@ struct stream {
     uint64_t to_pod_bytes;
     uint64_t to_client_bytes;
     struct stream_said said;
-    int pod_code;        /* of the pod's close frame; 0: none */
-    bool is_ending;      /* its call has ended: no other pod is looked for */
-    bool has_parted;     /* the client was sent a close frame */
-    bool departs;        /* the router stops, and the call may come back */
-    bool pod_broke;      /* its socket failed, first or later: it did not part in peace */
-    bool is_rescue;      /* it has no pod because that broke, and not because its call waits */
-    bool has_waited;     /* meanwhile its call was in the line */
-    bool retry_moves;    /* what is tried again begins with a move */
-    unsigned resumed;    /* see calls_recall; 0: it has had no pod */
+    int pod_code;          /* of the pod's close frame; 0: none */
+    bool is_ending;        /* its call has ended: no other pod is looked for */
+    bool has_parted;       /* the client was sent a close frame */
+    bool departs;          /* the router stops, and the call may come back */
+    bool pod_broke;        /* its socket failed, first or later: it did not part in peace */
+    bool is_rescue;        /* it has no pod because that broke, and not because its call waits */
+    bool has_waited;       /* meanwhile its call was in the line */
+    bool retry_moves;      /* what is tried again begins with a move */
+    unsigned resumed;      /* see calls_recall; 0: it has had no pod */
     unsigned breaks;       /* of pods that had just got it and failed, one after the other */
     unsigned quick_breaks; /* the same, also of pods that have gone */
-    unsigned lost_tries; /* how often the store did not know the call */
-    uint64_t aside_ms;   /* for the pod that broke */
+    unsigned lost_tries;   /* how often the store did not know the call */
+    uint64_t aside_ms;     /* for the pod that broke */
     bool has_end;
     enum stream_end end;
     char provider[PROVIDER_MAX + 1];       /* whose call it is; "": not known */
@@ -113,6 +114,13 @@ struct stream {
     char request_id[HTTP_REQUEST_ID_MAX + 1];
     char traceparent[TRACEPARENT_LEN + 1]; /* "": none */
 };
+
+/* Of a call that waits, for the log; left out where the store did not say it. */
+static inline struct log_field log_position(const struct waiting_call *waiting)
+{
+    return waiting->position > 0 ? log_num("position", (int64_t)waiting->position)
+                                 : log_str("position", NULL);
+}
 
 static inline uint64_t stream_now(const struct stream *stream)
 {

@@ -152,6 +152,18 @@ static void wait_is_elsewhere(struct wait *wait)
     waits->settings.on_news(owner, WAIT_IS_ELSEWHERE);
 }
 
+static void wait_note_timed_out(const struct wait *wait, const struct waiting_call *call)
+{
+    const struct ended_wait ended = {.call_sid = wait->call_sid,
+                                     .merchant_id = wait->merchant_id,
+                                     .provider = wait->provider,
+                                     .how = WAIT_TIMED_OUT,
+                                     .waited_ms = call->until_ms - call->since_ms};
+
+    store_log_wait_ended(&ended, STORE_WAITED_TOO_LONG);
+    waits_observe(wait->waits, ended.how, ended.waited_ms);
+}
+
 /* What was asked for was `asked`. */
 static void wait_kept(struct wait *wait, const struct keep_call *asked, const struct kept_call *kept)
 {
@@ -184,7 +196,7 @@ static void wait_kept(struct wait *wait, const struct keep_call *asked, const st
         break;
     case KEEP_TIMED_OUT:
         if (kept->ended_now)
-            waits_observe(wait->waits, WAIT_TIMED_OUT, kept->call.until_ms - kept->call.since_ms);
+            wait_note_timed_out(wait, &kept->call);
         wait_tell(wait, WAIT_IS_OVER);
         break;
     case KEEP_ENDED:
@@ -320,6 +332,12 @@ void waits_keep_now(struct waits *waits)
         waits_keep_all(&waits->keep_timer);
 }
 
+bool wait_is_over(const struct wait *wait)
+{
+    MAGIC_CHECK(wait, WAIT_MAGIC);
+    return wait->until_ms > 0 && clock_wall_ms() >= wait->until_ms;
+}
+
 void wait_keep(struct wait *wait)
 {
     MAGIC_CHECK(wait, WAIT_MAGIC);
@@ -429,8 +447,7 @@ static void wait_ended(void *arg, int err, const struct result *result)
         if (result->outcome == OUTCOME_OK && release_ends_wait(result))
             waits_observe(wait->waits, WAIT_ABANDONED, result->release.waited_ms);
         if (result->outcome == OUTCOME_OK)
-            log_info("waiting call ended: its caller has gone", log_str("call_sid", wait->call_sid),
-                     log_num("waited_ms", (int64_t)result->release.waited_ms));
+            store_log_wait_released(result, "its caller has gone");
         wait_forget(wait);
     }
 }

@@ -62,6 +62,9 @@ void wait_set_provider(struct wait *wait, const char *provider);
 /* The store says it anew. */
 void wait_update(struct wait *wait, const struct waiting_call *call);
 
+/* Is the time over that it may last? By this machine's clock. */
+bool wait_is_over(const struct wait *wait);
+
 /* Keeps it now: the store may have lost it. */
 void wait_keep(struct wait *wait);
 

@@ -4,7 +4,6 @@
  * Every command serves the line, too. This task finds what no command did: waits that nobody keeps, slots
  * that became free by hand, and routers of an older version.
  */
-#include "base/log.h"
 #include "manager/manager_internal.h"
 
 int serve_begin(void *arg, struct command *ret_command)
@@ -22,7 +21,7 @@ int serve_begin(void *arg, struct command *ret_command)
 
 static const char *reason_of(enum wait_end how)
 {
-    return how == WAIT_TIMED_OUT ? "no pod became free in the time that the call may wait"
+    return how == WAIT_TIMED_OUT ? STORE_WAITED_TOO_LONG
                                  : "nobody asked for the call any more, or nobody took its pod";
 }
 
@@ -34,9 +33,7 @@ int serve_step(void *arg, const struct result *result, struct command *command U
         const struct ended_wait *wait = &result->serve.ended[i];
         const char *how = wait_end_name(wait->how);
 
-        log_info("wait ended", log_str("call_sid", wait->call_sid), log_str("merchant_id", wait->merchant_id),
-                 log_str("provider", wait->provider), log_str("outcome", how),
-                 log_num("waited_ms", (int64_t)wait->waited_ms), log_str("reason", reason_of(wait->how)));
+        store_log_wait_ended(wait, reason_of(wait->how));
         metrics_observe(metrics_series(manager->waits, &how), (double)wait->waited_ms / 1000);
     }
     return result->serve.more;

@@ -165,6 +165,16 @@ int store_ask_facts(struct store *store, struct arena *arena, struct store_facts
 typedef void (*store_closed_fn)(void *arg);
 void store_close(struct store *store, store_closed_fn closed, void *arg);
 
+/*
+ * The log line of a wait that has ended without a pod: the same one, whichever module ends it (wait_log.c).
+ * `reason` is for the operator; STORE_WAITED_TOO_LONG is that of WAIT_TIMED_OUT.
+ */
+void store_log_wait_ended(const struct ended_wait *wait, const char *reason);
+#define STORE_WAITED_TOO_LONG "no pod became free in the time that the call may wait"
+
+/* The same for the answer to a release or an undo, if that has ended a wait (release_ends_wait). */
+void store_log_wait_released(const struct result *result, const char *reason);
+
 /* `err` 0: the lines were sent to everybody who listens. -EACCES: that is forbidden here. */
 typedef void (*store_published_fn)(void *arg, int err);
 

@@ -95,7 +95,8 @@ def test_each_its_own_address(start_router, tmp_path):
     assert addresses(router) == {"http": "127.0.0.1", "https": "127.0.0.2", "metrics": "127.0.0.3"}
     ports = (router.port, router.tls_port, router.metrics_port)
     for number in range(3):
-        assert [is_open(f"127.0.0.{number + 1}", port) for port in ports] == [i == number for i in range(3)]
+        # Another test may have the same port at another address for a while.
+        wait_until(lambda number=number: [is_open(f"127.0.0.{number + 1}", port) for port in ports] == [i == number for i in range(3)], "each has its own")
 
 
 def test_an_address_may_be_one_of_ipv6(start_router, tmp_path):

@@ -167,6 +167,27 @@ class Slow:
         return Slow.agree(peer, key="of another one")
 
 
+# The wait ends without a pod.
+
+
+@pytest.mark.parametrize("how", ["hangs up", "too long"])
+def test_every_wait_that_ends_in_vain_is_logged_once(world_of, store, how):
+    world = world_of(HOLD_MAX_WAIT="1s" if how == "too long" else "5m", **store)
+    world.router.allocate("CA0")
+    callers = [Caller(world, call_sid=f"CA{number}").say_first() for number in (1, 2, 3)]
+    for caller in callers:
+        if how == "hangs up":
+            caller.stream.send(CLOSE, struct.pack("!H", 1000))
+        caller.expect_close(1000)
+        caller.close()
+    outcome = "abandoned" if how == "hangs up" else "timed_out"
+    ended = lambda: sorted((line["call_sid"], line["outcome"]) for line in world.router.log_lines("wait ended"))
+    wait_until(lambda: ended() == [(f"CA{number}", outcome) for number in (1, 2, 3)], lambda: f"they are logged: {ended()}")
+    assert f'smart_router_wait_seconds_count{{outcome="{outcome}"}} 3\n' in world.router.get("/metrics").text
+    reason = "client_closed" if how == "hangs up" else "timed_out"
+    wait_until(lambda: [line["reason"] for line in world.router.log_lines("connection closed")] == [reason] * 3, "with the reason")
+
+
 # A pod is dialled, and the caller goes on.
 
 

@@ -73,6 +73,11 @@ def waiting(router):
     return [call["call_sid"] for call in line(router, "?limit=1000")["waiting"]]
 
 
+def ended_waits(router):
+    """(call, outcome) of the waits that have ended without a pod, as the log says it."""
+    return sorted((entry["call_sid"], entry["outcome"]) for entry in router.log_lines("wait ended") if entry["waited_ms"] >= 0 and entry["reason"])
+
+
 def metric(router, name):
     """The sum of the lines that begin so."""
     return sum(float(text.split()[-1]) for text in router.get("/metrics").text.splitlines() if text.startswith(name))
@@ -147,6 +152,7 @@ def test_a_client_that_goes_away_leaves_the_line(busy):
     wait_until(lambda: waiting(busy) == [], "the call has left the line")
     wait_until(lambda: metric(busy, 'smart_router_wait_seconds_count{outcome="abandoned"}') == 1, "it is counted")
     assert busy.get("/api/v1/call/CA2").status_code == 404
+    assert ended_waits(busy) == [("CA2", "abandoned")]
 
 
 def test_a_client_that_goes_away_while_its_call_is_granted_holds_nothing(busy, tell):
@@ -199,6 +205,7 @@ def test_a_release_leaves_the_line(busy, pool):
     assert waiting(busy) == []
     assert answer.result() == (409, {"success": False, "error": "the call has ended", "code": "conflict"})
     assert waiting(busy) == [], "it has not begun anew"
+    assert ended_waits(busy) == [("CA2", "abandoned")]
     assert busy.post("/api/v1/release", {"call_sid": "CA9"}).status_code == 404
 
 
@@ -239,6 +246,7 @@ def test_a_wait_has_an_end(start_router, store, pool):
     assert ask(router, "CA3")[0] == 202
     wait_until(lambda: ask(router, "CA3")[0] == 503, "who asks on and on does not wait for ever either")
     assert metric(router, 'smart_router_wait_seconds_count{outcome="timed_out"}') == 2
+    assert ended_waits(router) == [("CA2", "timed_out"), ("CA3", "timed_out")]
     router.release("CA1")
     assert ask(router, "CA2")[0] == 200, "a pod that is free it may have"
 

@@ -236,7 +236,8 @@ static void call_take_hold(struct call *call, struct slice payload)
     uint64_t now_ms = call_now_ms(call);
 
     call_hold(call);
-    if (hold->messages > 0 && now_ms > call->playback.until_ms)
+    /* 0: nothing was played on this stream yet. */
+    if (hold->messages > 0 && call->playback.until_ms > 0 && now_ms > call->playback.until_ms)
         hold->silent_ms = max_u64(hold->silent_ms, now_ms - call->playback.until_ms);
     hold->messages++;
     hold->bytes += bytes;

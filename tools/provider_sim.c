@@ -347,7 +347,7 @@ static void print_times(const char *name, const struct histogram *histogram)
 /* Only where a caller was held: what that was like. */
 static void print_held(const struct tally *tally)
 {
-    printf("held       %llu times, %llu granted, %llu gave up; %.1f s heard meanwhile, %llu ms of silence at "
+    printf("held       %llu times, %llu granted, %llu gave up; %.1f s of sound received, %llu ms of silence at "
            "most\n",
            (unsigned long long)tally->held, (unsigned long long)tally->granted,
            (unsigned long long)tally->abandoned, (double)tally->hold_ms / 1000,

@@ -28,6 +28,10 @@
     " The URL is in the answer to the webhook before, if `PUBLIC_BASE_URL`, `GATEWAY_SECRET` and `RESCUE` are " \
     "set. A call whose end is recorded gets a hangup, one that lives its pod again, one that waits its place " \
     "in line, and every other one a pod. See docs/WAITING.md."
+#define EXOTEL_AFTER_ABOUT \
+    " You enter this URL in the flow: no answer to Exotel can name it. 302 leads the flow back to the stream: " \
+    "the call lives, waits, or gets a pod. 200 leads it on: the call is over, has waited for too long, or finds " \
+    "no pod. See docs/WAITING.md."
 #define ROLLBACK_ABOUT \
     "It is a change like any other, and gets a version of its own: a second rollback without `version` takes " \
     "back the first. The body may be absent."
@@ -268,8 +272,7 @@ const struct reference_entry reference_entries[] = {
                   "string", XML},
                  FORBIDDEN_WEBHOOK, TOO_OFTEN, TOO_MANY}},
     {api_exotel_after, "exotel_after", GROUP_PROVIDERS,
-     .about = "For the applet Passthru behind the stream of a call in Exotel's flow." AFTER_ABOUT
-              " No answer of Exotel's has a stream: the status leads the flow on or back.",
+     .about = "For the applet Passthru behind the stream of a call in Exotel's flow." EXOTEL_AFTER_ABOUT,
      .provider = "exotel",
      .takes_json = true,
      .answers = {{200, "The call is over, or there is no pod for it.", "Done"},

@@ -382,7 +382,7 @@ static void dial_moved(void *arg, int err, const struct result *result)
     case OUTCOME_OK:
         if (result->move.was_moved) {
             metrics_add(gateway->metrics.moves[0], 1);
-            log_warn(dial->has_broken ? "call moved: its pod has not kept its stream"
+            log_warn(dial->has_broken ? "call moved: its pod broke its stream"
                                       : "call moved: its pod cannot be reached and is put aside",
                      log_str("call_sid", dial->order.call_sid), log_str("from_pod", dial->pod),
                      log_str("pod", result->move.call.pod), log_str("pool", result->move.call.pool),

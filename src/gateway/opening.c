@@ -317,6 +317,9 @@ static void opening_dialed(void *arg, const struct dial_answer *answer)
     opening->dial = NULL;
     if (answer->pod[0])
         snprintf(opening->pod, sizeof(opening->pod), "%s", answer->pod);
+    /* A pod that its call has waited for is given back if the client never gets there. */
+    if (answer->was_taken)
+        calls_own(opening->call);
     if (answer->outcome == DIAL_CANCELED) {
         (void)opening_is_ending(opening);
     } else if (answer->outcome == DIAL_ACCEPTED) {

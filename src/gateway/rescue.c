@@ -375,7 +375,7 @@ void rescue_begin(struct stream *stream, int code)
     bool is_gone = code == 0 || code == WS_CLOSE_GOING_AWAY || code == WS_CLOSE_RESTART;
 
     rescue_count_break(stream, is_gone);
-    log_warn("a pod broke its stream: the caller is kept, and gets another pod",
+    log_warn("a pod broke its stream: the caller is kept, and another pod is looked for",
              log_str("call_sid", stream->call_sid), log_str("pod", stream->pod_name),
              log_num("code", code == 0 ? WS_CLOSE_ABNORMAL : code),
              log_str("request_id", stream->request_id));

@@ -243,6 +243,31 @@ def test_a_caller_who_is_back_in_line_is_still_heard(world_of, store):
     caller.close()
 
 
+def test_a_pod_that_is_taken_by_a_new_stream_that_is_never_opened_is_given_back(world_of, store):
+    """The call was granted it while its caller, who comes back by an older URL, was away."""
+    world = world_of(agents=2, GATEWAY_RELEASE_GRACE="3s", GATEWAY_CONNECT_TIMEOUT="1m", **store)
+    caller = Caller(world, is_held=False).say_first()
+    first = world.call("CA1")["pod_name"]
+    other = world.router.allocate("CA0")["pod_name"]
+    agent = world.agents[first].accept()
+    expect_first(agent, caller)
+    world.agents[first].stop()
+    agent.reset()
+    wait_until(lambda: waiting(world) == ["CA1"], "it waits")
+    slow = Slow(world.agents[other])
+    caller.stream.reset()
+    wait_until(lambda: world.router.log_lines("connection closed"), "the caller has gone")
+    world.router.release("CA0")
+    wait_until(lambda: (world.call("CA1") or {}).get("pod_name") == other, "the call has a pod")
+    url = f"GET {caller.path} HTTP/1.1\r\nHost: x\r\nUpgrade: websocket\r\nConnection: Upgrade\r\nSec-WebSocket-Key: {'k' * 22}==\r\nSec-WebSocket-Version: 13\r\n\r\n"
+    with streams.socket.create_connection(("127.0.0.1", world.port)) as sock:
+        sock.sendall(url.encode())
+        peer = slow.asked()
+    peer.send_bytes(b"HTTP/1.1 503 Service Unavailable\r\nContent-Length: 0\r\n\r\n")
+    wait_until(lambda: world.call("CA1") is None, "its pod is free again")
+    peer.close()
+
+
 # What agents and callers do that nobody expects.
 
 

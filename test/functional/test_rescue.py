@@ -469,6 +469,6 @@ def test_a_start_that_is_too_large_to_be_kept_is_carried_but_not_rescued(world_o
     call.say_first().talk()
     call.agent.reset()
     call.caller.rest()
-    assert not world.router.log_lines("call moved: its pod has not kept its stream")
+    assert not world.router.log_lines("call moved: its pod broke its stream")
     wait_until(ended(world), "it ends as after every break")
     call.close()

@@ -239,12 +239,20 @@ def was_paused(router):
     return any("was paused for" in line["msg"] for line in router.log_lines())
 
 
+def what_is_left(router):
+    """Calls that should be over, and what the log says of them."""
+    calls = router.get("/api/v1/calls?limit=1000").json()["calls"]
+    left = [line for line in router.log().splitlines() if any(f'"{call["call_sid"]}"' in line for call in calls)]
+    return "\n".join([router.get("/api/v1/status").text, *map(json.dumps, calls), *left])
+
+
 def wait_free(router, within_s=DEADLINE_S):
     end = time.monotonic() + within_s
     while not free(router):
         if within_s > DEADLINE_S and was_paused(router):
             raise Paused
-        assert time.monotonic() < end, (router.get("/api/v1/status").text, router.get("/api/v1/calls?limit=1000").text)
+        if time.monotonic() > end:
+            pytest.fail(what_is_left(router))
         time.sleep(0.2)
     assert router.get("/api/v1/waiting").json()["waiting"] == []
 

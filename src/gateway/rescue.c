@@ -15,11 +15,12 @@
 enum {
     LOST_TRIES_MAX = 10,      /* for the store to know a call again that it has lost */
     BREAK_QUICK_MS = 2000,    /* an agent that fails so soon may have failed because of this very call */
+    BREAK_AT_ONCE_MS = 250,   /* the same of one that is just gone: agents go for reasons of their own, too */
     BREAKS_AT_ONCE = 3,       /* of such breaks in a row: the next pod is dialled at once */
     BREAK_REST_MS = 250,      /* from then on after a rest, */
     BREAK_REST_MAX_MS = 2000, /* that doubles up to this */
     BREAKS_MAX = 8,           /* and in the end no more: of agents that were mute, or told of a failure */
-    BREAKS_QUICK_MAX = 20,    /* the same of all: agents may go for reasons of their own */
+    BREAKS_QUICK_MAX = 20,    /* the same, with those that were just gone */
 };
 
 bool rescue_is_possible(const struct stream *stream)
@@ -351,7 +352,8 @@ static void rescue_lose_pod(struct stream *stream, int code)
 static void rescue_count_break(struct stream *stream, bool is_gone)
 {
     bool was_mute = stream->broke_ms > 0;
-    bool was_quick = stream_now(stream) - stream->carried_ms < BREAK_QUICK_MS;
+    uint64_t carried_for_ms = stream_now(stream) - stream->carried_ms;
+    bool was_quick = carried_for_ms < (is_gone ? BREAK_AT_ONCE_MS : BREAK_QUICK_MS);
 
     stream->breaks = was_mute || (was_quick && !is_gone) ? stream->breaks + 1 : 0;
     stream->quick_breaks = was_mute || was_quick ? stream->quick_breaks + 1 : 0;

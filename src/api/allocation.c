@@ -104,8 +104,8 @@ static void allocation_note_refusal(const struct allocation *allocation, const s
     if (is_over)
         allocation_note_wait_over(task,
                                   &(struct ended_wait){.call_sid = allocation->call_sid,
-                                                       .merchant_id = result->allocate.refusal->merchant_id,
-                                                       .provider = result->allocate.refusal->provider,
+                                                       .merchant_id = allocation->merchant_id,
+                                                       .provider = allocation->owner,
                                                        .waited_ms = result->allocate.waited_ms});
     else if (result->allocate.is_full)
         instruments_waited(task->api->instruments, WAIT_FULL, 0);

@@ -1,131 +1,15 @@
 /*
- * test_api_waiting.c - requests for a pod whose calls wait, and webhooks about streams that have ended, with
- * a store that answers what a test tells it to, and a clock that the test owns.
+ * test_api_waiting.c - requests for a pod whose calls wait, and what the API tells of them, with a store that
+ * answers what a test tells it to, and a clock that the test owns.
  *
  * What they do with a real store is in test/functional.
  */
-#include "fake_api.h"
+#include "waiting_api.h"
 
 #include <fcntl.h>
 #include <stdio.h>
 
-#include "base/clock.h"
 #include "base/log.h"
-
-enum { TIMERS_MAX = 8 };
-
-static uint64_t now_ms;
-
-static struct {
-    uv_timer_t *timer;
-    uv_timer_cb due;
-    uint64_t at_ms;
-} timers[TIMERS_MAX];
-static size_t timer_count;
-
-uint64_t __wrap_clock_elapsed_ms(void);
-uint64_t __wrap_clock_elapsed_ms(void)
-{
-    return now_ms;
-}
-
-int __wrap_uv_timer_start(uv_timer_t *timer, uv_timer_cb due, uint64_t timeout_ms, uint64_t repeat_ms);
-int __wrap_uv_timer_start(uv_timer_t *timer, uv_timer_cb due, uint64_t timeout_ms, uint64_t repeat_ms UNUSED)
-{
-    size_t i = 0;
-
-    while (i < timer_count && timers[i].timer != timer)
-        i++;
-    assert_true(i < TIMERS_MAX);
-    if (i == timer_count)
-        timer_count++;
-    timers[i].timer = timer;
-    timers[i].due = due;
-    timers[i].at_ms = now_ms + timeout_ms;
-    return 0;
-}
-
-/* Time passes, in steps of a second at most, and the timers that fall due run. */
-static void pass(uint64_t ms)
-{
-    uint64_t until_ms = now_ms + ms;
-
-    do {
-        now_ms += min_u64(1000, until_ms - now_ms);
-        for (size_t i = 0; i < timer_count; i++) {
-            uv_timer_cb due = timers[i].due;
-
-            if (!due || timers[i].at_ms > now_ms || uv_is_closing((uv_handle_t *)timers[i].timer))
-                continue;
-            timers[i].due = NULL;
-            due(timers[i].timer);
-        }
-    } while (now_ms < until_ms);
-}
-
-static uv_loop_t loop;
-
-static void make_ticket(void *arg UNUSED, const char *call_sid, const char *pod, struct slice path,
-                        char *ticket)
-{
-    snprintf(ticket, API_TICKET_SIZE, "T-%s-%s-%zu", call_sid, pod[0] ? pod : "held", path.len);
-}
-
-/* Everything that waiting needs is set. */
-static struct api_settings waiting_settings(void)
-{
-    struct api_settings settings = plain_settings;
-
-    settings.ws_url_template = "{base}/ws/pod/{pod}/{provider}/{template}{flow_suffix}";
-    settings.loop = &loop;
-    settings.make_ticket = make_ticket;
-    settings.public_base_url = "https://public.example.com";
-    settings.rescues = true;
-    settings.hold_max_wait_ms = 120000;
-    return settings;
-}
-
-static void world_init_waiting(struct world *world, const struct api_settings *settings)
-{
-    now_ms = 1000000;
-    assert_int_equal(uv_loop_init(&loop), 0);
-    world_init(world, settings);
-    timer_count = 0; /* others than those of waits never fall due */
-}
-
-static void world_release_waiting(struct world *world)
-{
-    api_end_watchers(world->api);
-    (void)uv_run(&loop, UV_RUN_DEFAULT);
-    world_release(world);
-    assert_int_equal(uv_loop_close(&loop), 0);
-}
-
-static const char *const pools[] = {"pool:gold", "pool:basic"};
-
-static void say_waiting(struct world *world, uint64_t position, uint64_t attempt)
-{
-    world->fake.result = (struct result){.outcome = OUTCOME_WAITING};
-    world->fake.result.allocate.attempt = attempt;
-    world->fake.result.allocate.waiting = (struct waiting_call){.call_sid = "CA1",
-                                                                .merchant_id = "",
-                                                                .provider = "",
-                                                                .since_ms = 50000,
-                                                                .heard_at_ms = 54500,
-                                                                .until_ms = 170000,
-                                                                .position = position,
-                                                                .holder = "",
-                                                                .pools = pools,
-                                                                .pool_count = ARRAY_LEN(pools)};
-}
-
-static void say_pod(struct world *world)
-{
-    world->fake.result = (struct result){.outcome = OUTCOME_OK};
-    world->fake.result.allocate.call =
-        (struct call_info){.call_sid = "CA1", .pod = "pod-1", .pool = "pool:gold"};
-    world->fake.result.allocate.attempt = 9;
-}
 
 static struct kept_call kept;
 
@@ -148,17 +32,6 @@ static void answer_kept(struct world *world, enum keep_answer answered)
     say_waiting(world, 3, 7);
 }
 
-static void assert_metric(const struct world *world, const char *line)
-{
-    struct strbuf buf;
-
-    strbuf_init(&buf, NULL, 4 * 1024 * 1024);
-    metrics_write(world->metrics, &buf);
-    if (!strstr(buf.data, line))
-        fail_msg("no metric %s", line);
-    strbuf_release(&buf);
-}
-
 #define ALLOCATE "/api/v1/allocate"
 #define WAIT_BODY "{\"call_sid\":\"CA1\",\"wait\":true}"
 #define POLL_BODY "{\"call_sid\":\"CA1\",\"wait_ms\":20000}"
@@ -176,10 +49,9 @@ static void begin_poll(struct world *world)
 
 static void wait__answers_202_with_the_place_in_line(void **state UNUSED)
 {
-    const struct api_settings settings = waiting_settings();
     struct world world;
 
-    world_init_waiting(&world, &settings);
+    world_init_waiting(&world, NULL);
     say_waiting(&world, 3, 7);
     ask(&world, ALLOCATE, NULL, WAIT_BODY);
     assert_answer(&world, 202,
@@ -197,10 +69,9 @@ static void wait__answers_202_with_the_place_in_line(void **state UNUSED)
 
 static void wait__is_false_unless_it_is_asked_for(void **state UNUSED)
 {
-    const struct api_settings settings = waiting_settings();
     struct world world;
 
-    world_init_waiting(&world, &settings);
+    world_init_waiting(&world, NULL);
     world.fake.result.outcome = OUTCOME_NO_PODS;
     ask(&world, ALLOCATE, NULL, "{\"call_sid\":\"CA1\"}");
     assert_false(world.fake.command.allocate.waits);
@@ -226,10 +97,9 @@ static void wait__bad_values_are_refused_by_name(void **state UNUSED)
         {"\"wait_ms\":true", "wait_ms must be a whole number"},
         {"\"wait\":false,\"wait_ms\":5", "wait is false, but there is a wait_ms"},
     };
-    const struct api_settings settings = waiting_settings();
     struct world world;
 
-    world_init_waiting(&world, &settings);
+    world_init_waiting(&world, NULL);
     for (size_t i = 0; i < ARRAY_LEN(bad); i++) {
         char body[128];
 
@@ -243,10 +113,9 @@ static void wait__bad_values_are_refused_by_name(void **state UNUSED)
 
 static void poll__answers_when_the_store_says_that_something_changed(void **state UNUSED)
 {
-    const struct api_settings settings = waiting_settings();
     struct world world;
 
-    world_init_waiting(&world, &settings);
+    world_init_waiting(&world, NULL);
     begin_poll(&world);
     pass(2000);
     api_call_changed(world.api, "CA2");
@@ -270,10 +139,9 @@ static void poll__answers_when_the_store_says_that_something_changed(void **stat
 
 static void poll__a_change_while_the_store_is_asked_is_not_missed(void **state UNUSED)
 {
-    const struct api_settings settings = waiting_settings();
     struct world world;
 
-    world_init_waiting(&world, &settings);
+    world_init_waiting(&world, NULL);
     begin(&world, "POST", ALLOCATE, NULL, POLL_BODY);
     api_call_changed(world.api, "CA1"); /* the mailbox was faster than the answer */
     say_waiting(&world, 1, 7);
@@ -289,10 +157,9 @@ static void poll__a_change_while_the_store_is_asked_is_not_missed(void **state U
 
 static void poll__asks_every_five_seconds_and_the_last_time_without_a_holder(void **state UNUSED)
 {
-    const struct api_settings settings = waiting_settings();
     struct world world;
 
-    world_init_waiting(&world, &settings);
+    world_init_waiting(&world, NULL);
     begin_poll(&world);
     for (int asked = 2; asked <= 4; asked++) {
         pass(4999);
@@ -316,10 +183,9 @@ static void poll__asks_every_five_seconds_and_the_last_time_without_a_holder(voi
 
 static void poll__a_wait_that_is_over_is_refused(void **state UNUSED)
 {
-    const struct api_settings settings = waiting_settings();
     struct world world;
 
-    world_init_waiting(&world, &settings);
+    world_init_waiting(&world, NULL);
     for (int i = 0; i < 2; i++) {
         begin_poll(&world);
         api_call_changed(world.api, "CA1");
@@ -335,10 +201,9 @@ static void poll__a_wait_that_is_over_is_refused(void **state UNUSED)
 
 static void wait__that_is_over_is_refused(void **state UNUSED)
 {
-    const struct api_settings settings = waiting_settings();
     struct world world;
 
-    world_init_waiting(&world, &settings);
+    world_init_waiting(&world, NULL);
     world.fake.result = (struct result){.outcome = OUTCOME_NO_PODS};
     world.fake.result.allocate.has_ended = true;
     world.fake.result.allocate.why = FINISH_TIMED_OUT;
@@ -351,10 +216,9 @@ static void wait__that_is_over_is_refused(void **state UNUSED)
 
 static void poll__ends_with_its_call(void **state UNUSED)
 {
-    const struct api_settings settings = waiting_settings();
     struct world world;
 
-    world_init_waiting(&world, &settings);
+    world_init_waiting(&world, NULL);
     begin_poll(&world);
     api_call_changed(world.api, "CA1");
     pass(1);
@@ -367,10 +231,9 @@ static void poll__ends_with_its_call(void **state UNUSED)
 
 static void wait__a_full_line_is_counted(void **state UNUSED)
 {
-    const struct api_settings settings = waiting_settings();
     struct world world;
 
-    world_init_waiting(&world, &settings);
+    world_init_waiting(&world, NULL);
     world.fake.result = (struct result){.outcome = OUTCOME_NO_PODS};
     world.fake.result.allocate.is_full = true;
     ask(&world, ALLOCATE, NULL, POLL_BODY);
@@ -381,10 +244,9 @@ static void wait__a_full_line_is_counted(void **state UNUSED)
 
 static void poll__leaves_the_line_when_its_client_has_gone(void **state UNUSED)
 {
-    const struct api_settings settings = waiting_settings();
     struct world world;
 
-    world_init_waiting(&world, &settings);
+    world_init_waiting(&world, NULL);
     begin_poll(&world);
     client_waits_for = 0;
     pass(1000);
@@ -408,10 +270,9 @@ static void poll__leaves_the_line_when_its_client_has_gone(void **state UNUSED)
 /* Neither is the pod taken for a client that has gone: another call waits for it. */
 static void poll__a_grant_for_a_client_that_has_gone_is_given_back(void **state UNUSED)
 {
-    const struct api_settings settings = waiting_settings();
     struct world world;
 
-    world_init_waiting(&world, &settings);
+    world_init_waiting(&world, NULL);
     begin_poll(&world);
     client_waits_for = 0;
     api_call_changed(world.api, "CA1");
@@ -426,10 +287,9 @@ static void poll__a_grant_for_a_client_that_has_gone_is_given_back(void **state 
 
 static void poll__an_answer_that_nobody_gets_leaves_the_line(void **state UNUSED)
 {
-    const struct api_settings settings = waiting_settings();
     struct world world;
 
-    world_init_waiting(&world, &settings);
+    world_init_waiting(&world, NULL);
     say_waiting(&world, 3, 7);
     ask(&world, ALLOCATE, NULL, WAIT_BODY);
     assert_non_null(world.request.unsent);
@@ -442,10 +302,9 @@ static void poll__an_answer_that_nobody_gets_leaves_the_line(void **state UNUSED
 
 static void poll__survives_a_store_that_is_away_for_a_moment(void **state UNUSED)
 {
-    const struct api_settings settings = waiting_settings();
     struct world world;
 
-    world_init_waiting(&world, &settings);
+    world_init_waiting(&world, NULL);
     begin_poll(&world);
     pass(5000);
     world.fake.err = -ETIMEDOUT;
@@ -467,10 +326,9 @@ static void poll__survives_a_store_that_is_away_for_a_moment(void **state UNUSED
 
 static void poll__is_unavailable_if_the_store_stays_away(void **state UNUSED)
 {
-    const struct api_settings settings = waiting_settings();
     struct world world;
 
-    world_init_waiting(&world, &settings);
+    world_init_waiting(&world, NULL);
     begin_poll(&world);
     world.fake.refuse = -ENOTCONN;
     pass(20000);
@@ -481,10 +339,9 @@ static void poll__is_unavailable_if_the_store_stays_away(void **state UNUSED)
 
 static void poll__is_unavailable_at_once_if_the_call_never_joined(void **state UNUSED)
 {
-    const struct api_settings settings = waiting_settings();
     struct world world;
 
-    world_init_waiting(&world, &settings);
+    world_init_waiting(&world, NULL);
     world.fake.refuse = -ENOTCONN;
     ask(&world, ALLOCATE, NULL, POLL_BODY);
     assert_answer(&world, 503, "store unavailable");
@@ -497,10 +354,9 @@ static void poll__is_unavailable_at_once_if_the_call_never_joined(void **state U
 
 static void poll__is_answered_at_once_when_too_many_wait(void **state UNUSED)
 {
-    const struct api_settings settings = waiting_settings();
     struct world world;
 
-    world_init_waiting(&world, &settings);
+    world_init_waiting(&world, NULL);
     can_hold = false;
     say_waiting(&world, 3, 7);
     ask(&world, ALLOCATE, NULL, POLL_BODY);
@@ -510,10 +366,9 @@ static void poll__is_answered_at_once_when_too_many_wait(void **state UNUSED)
 
 static void poll__is_answered_when_the_router_stops(void **state UNUSED)
 {
-    const struct api_settings settings = waiting_settings();
     struct world world;
 
-    world_init_waiting(&world, &settings);
+    world_init_waiting(&world, NULL);
     begin_poll(&world);
     api_set_stopping(world.api);
     answer_kept(&world, KEEP_WAITING);
@@ -530,10 +385,9 @@ static void poll__is_answered_when_the_router_stops(void **state UNUSED)
 
 static void poll__does_not_outlive_the_key_that_it_came_with(void **state UNUSED)
 {
-    const struct api_settings settings = waiting_settings();
     struct world world;
 
-    world_init_waiting(&world, &settings);
+    world_init_waiting(&world, NULL);
     begin_poll(&world);
     assert_int_equal(api_set_secrets(world.api, (const char *const[SECRET_KINDS]){"", "", "", ""}, ""), 0);
     pass(1);
@@ -546,11 +400,10 @@ static void poll__does_not_outlive_the_key_that_it_came_with(void **state UNUSED
 
 static void poll__a_newer_one_for_the_same_call_takes_its_place(void **state UNUSED)
 {
-    const struct api_settings settings = waiting_settings();
     struct http_request newer = {0};
     struct world world;
 
-    world_init_waiting(&world, &settings);
+    world_init_waiting(&world, NULL);
     arena_init(&newer.arena, HTTP_ARENA_MAX);
     begin_poll(&world);
     begin_request(&world, &newer, "POST", ALLOCATE, NULL, POLL_BODY);
@@ -571,313 +424,11 @@ static void poll__a_newer_one_for_the_same_call_takes_its_place(void **state UNU
     world_release_waiting(&world);
 }
 
-/* Webhooks */
-
-#define TWILIO "/api/v1/twilio/allocate"
-#define EXOTEL "/api/v1/exotel/allocate"
-#define TWILIO_AFTER "/api/v1/twilio/after"
-#define PLIVO_AFTER "/api/v1/plivo/after"
-#define EXOTEL_AFTER "/api/v1/exotel/after"
-#define AFTER_QUERY "CallSid=CA1&flow=v2&template=survey&merchant_id=acme&pod=pod-7"
-#define PUBLIC "https://public.example.com/api/v1/"
-#define BUSY_TWIML "<Response><Say>All agents are &lt;busy&gt;</Say><Hangup/></Response>"
-#define HANGUP "<Response><Hangup/></Response>"
-
-static void webhook__says_what_to_ask_when_the_stream_has_ended(void **state UNUSED)
-{
-    const struct api_settings settings = waiting_settings();
-    struct world world;
-
-    world_init_waiting(&world, &settings);
-    say_pod(&world);
-    ask(&world, TWILIO, "CallSid=CA1&merchant_id=a%2Bb%40c&template=x%20y%26z&flow=v1", NULL);
-    assert_answer(&world, 200,
-                  "<Response><Connect action=\"" PUBLIC "twilio/after?flow=v1&amp;template=x%20y%26z&amp;"
-                  "merchant_id=a%2Bb%40c&amp;pod=pod-1\" method=\"POST\">"
-                  "<Stream url=\"wss://h/ws/pod/pod-1/T-CA1-pod-1-");
-    assert_true(world.fake.command.allocate.waits);
-    assert_true(world.fake.command.allocate.awaits_stream);
-    assert_false(world.fake.command.allocate.is_resume);
-    ask(&world, "/api/v1/plivo/allocate", "CallUUID=CA1", NULL);
-    assert_answer(&world, 200,
-                  "</Stream><Redirect method=\"POST\">" PUBLIC
-                  "plivo/after?flow=v2&amp;template=order-confirmation&amp;pod=pod-1</Redirect></Response>");
-    ask(&world, "/api/v1/exotel/allocate", "CallSid=CA1", NULL);
-    assert_answer(&world, 200, "{\"url\":\"wss://h/ws/pod/pod-1/T-CA1-pod-1-");
-    world_release_waiting(&world);
-}
-
-static void webhook__a_call_without_a_pod_is_held_at_the_gateway(void **state UNUSED)
-{
-    const struct api_settings settings = waiting_settings();
-    struct world world;
-
-    world_init_waiting(&world, &settings);
-    say_waiting(&world, 1, 7);
-    ask(&world, TWILIO, "CallSid=CA1", NULL);
-    assert_answer(&world, 200,
-                  "<Stream url=\"wss://h/ws/hold/T-CA1-held-29/twilio/order-confirmation/v2\"/>");
-    assert_answer(&world, 200, "twilio/after?flow=v2&amp;template=order-confirmation\" method");
-    ask(&world, "/api/v1/exotel/allocate", "CallSid=CA1", NULL);
-    assert_answer(&world, 200, "{\"url\":\"wss://h/ws/hold/T-CA1-held-");
-    world_release_waiting(&world);
-}
-
-static void assert_bare(const struct api_settings *settings)
-{
-    struct world world;
-
-    world_init_waiting(&world, settings);
-    say_pod(&world);
-    ask(&world, TWILIO, "CallSid=CA1", NULL);
-    assert_answer(&world, 200, "<Response><Connect><Stream url=\"");
-    assert_false(world.fake.command.allocate.waits);
-    ask(&world, "/api/v1/plivo/allocate", "CallUUID=CA1", NULL);
-    assert_answer(&world, 200, "</Stream></Response>");
-    ask(&world, TWILIO_AFTER, AFTER_QUERY, NULL);
-    assert_answer(&world, 200, HANGUP);
-    assert_int_equal(world.fake.commands, 2); /* a call ends with its stream */
-    world_release_waiting(&world);
-}
-
-static void webhook__is_bare_where_something_is_missing_for_waiting(void **state UNUSED)
-{
-    struct api_settings settings = waiting_settings();
-
-    settings.rescues = false;
-    assert_bare(&settings);
-    settings = waiting_settings();
-    settings.public_base_url = "";
-    assert_bare(&settings);
-    settings = waiting_settings();
-    settings.make_ticket = NULL;
-    assert_bare(&settings);
-    settings = waiting_settings();
-    settings.ws_url_template = "{base}/agents/{pod}";
-    assert_bare(&settings);
-}
-
-static void webhook__the_fallback_url_is_the_end(void **state UNUSED)
-{
-    struct api_settings settings = waiting_settings();
-    struct world world;
-
-    settings.fallback_ws_url = "wss://elsewhere";
-    world_init_waiting(&world, &settings);
-    world.fake.result = (struct result){.outcome = OUTCOME_NO_PODS};
-    ask(&world, TWILIO, "CallSid=CA1", NULL);
-    assert_answer(&world, 200, "<Response><Connect><Stream url=\"wss://elsewhere\"/></Connect></Response>");
-    ask(&world, TWILIO_AFTER, AFTER_QUERY, NULL);
-    assert_answer(&world, 200, "<Response><Connect><Stream url=\"wss://elsewhere\"/></Connect></Response>");
-    ask(&world, EXOTEL_AFTER, AFTER_QUERY, NULL);
-    assert_int_equal(world.request.status, 200);
-    world_release_waiting(&world);
-}
-
-static void after__a_live_call_gets_its_pod_again(void **state UNUSED)
-{
-    const struct api_settings settings = waiting_settings();
-    struct world world;
-
-    world_init_waiting(&world, &settings);
-    say_pod(&world);
-    world.fake.result.allocate.was_existing = true;
-    ask(&world, TWILIO_AFTER, AFTER_QUERY, NULL);
-    assert_answer(&world, 200, "<Stream url=\"wss://h/ws/pod/pod-1/T-CA1-pod-1-");
-    assert_answer(&world, 200, "merchant_id=acme&amp;pod=pod-1\" method=\"POST\"");
-    assert_true(world.fake.command.allocate.is_resume);
-    assert_true(world.fake.command.allocate.waits);
-    assert_true(world.fake.command.allocate.awaits_stream);
-    assert_true(world.fake.command.allocate.is_webhook);
-    assert_string_equal(world.fake.command.allocate.resume_pod, "pod-7");
-    assert_string_equal(world.fake.command.allocate.merchant_id, "acme");
-    ask(&world, PLIVO_AFTER, "CallUUID=CA1&pod=", "");
-    assert_answer(&world, 200, "</Stream><Redirect method=\"POST\">" PUBLIC "plivo/after?");
-    assert_null(world.fake.command.allocate.resume_pod);
-    ask(&world, EXOTEL_AFTER, AFTER_QUERY, NULL);
-    assert_answer(&world, 302, "{\"success\":true}");
-    assert_metric(&world, "smart_router_resumes_total{provider=\"twilio\",result=\"resumed\"} 1");
-    world_release_waiting(&world);
-}
-
-static void after__a_call_that_waits_is_held(void **state UNUSED)
-{
-    const struct api_settings settings = waiting_settings();
-    struct world world;
-
-    world_init_waiting(&world, &settings);
-    say_waiting(&world, 1, 7);
-    ask(&world, TWILIO_AFTER, AFTER_QUERY, NULL);
-    assert_answer(&world, 200, "<Stream url=\"wss://h/ws/hold/");
-    ask(&world, EXOTEL_AFTER, AFTER_QUERY, NULL);
-    assert_int_equal(world.request.status, 302);
-    assert_metric(&world, "smart_router_resumes_total{provider=\"exotel\",result=\"waiting\"} 1");
-    world_release_waiting(&world);
-}
-
-static void say_ended(struct world *world, enum finish_reason why)
-{
-    world->fake.result = (struct result){.outcome = OUTCOME_NOT_FOUND};
-    world->fake.result.allocate.has_ended = true;
-    world->fake.result.allocate.why = why;
-}
-
-static void after__a_recorded_end_is_a_hangup(void **state UNUSED)
-{
-    const struct api_settings settings = waiting_settings();
-    struct world world;
-
-    world_init_waiting(&world, &settings);
-    say_ended(&world, FINISH_CLOSED);
-    ask(&world, TWILIO_AFTER, AFTER_QUERY, NULL);
-    assert_answer(&world, 200, HANGUP);
-    say_ended(&world, FINISH_RELEASED);
-    ask(&world, PLIVO_AFTER, "CallUUID=CA1", NULL);
-    assert_answer(&world, 200, HANGUP);
-    ask(&world, EXOTEL_AFTER, AFTER_QUERY, NULL);
-    assert_answer(&world, 200, "{\"success\":true}");
-    assert_metric(&world, "smart_router_resumes_total{provider=\"plivo\",result=\"ended\"} 1");
-    world_release_waiting(&world);
-}
-
-static void after__who_waited_too_long_or_resumed_too_often_hears_the_busy_message(void **state UNUSED)
-{
-    const struct api_settings settings = waiting_settings();
-    struct world world;
-
-    world_init_waiting(&world, &settings);
-    say_ended(&world, FINISH_TIMED_OUT);
-    ask(&world, TWILIO_AFTER, AFTER_QUERY, NULL);
-    assert_answer(&world, 200, BUSY_TWIML);
-    world.fake.result = (struct result){.outcome = OUTCOME_CONFLICT, .error = REFUSED_RESUME};
-    ask(&world, TWILIO_AFTER, AFTER_QUERY, NULL);
-    assert_answer(&world, 200, BUSY_TWIML);
-    world.fake.result = (struct result){.outcome = OUTCOME_NO_PODS};
-    ask(&world, TWILIO_AFTER, AFTER_QUERY, NULL);
-    assert_answer(&world, 200, BUSY_TWIML);
-    assert_metric(&world, "smart_router_resumes_total{provider=\"twilio\",result=\"timed_out\"} 1");
-    assert_metric(&world, "smart_router_resumes_total{provider=\"twilio\",result=\"too_often\"} 1");
-    assert_metric(&world, "smart_router_resumes_total{provider=\"twilio\",result=\"no_pods\"} 1");
-    world_release_waiting(&world);
-}
-
-static void after__another_owner_s_call_is_forbidden(void **state UNUSED)
-{
-    const struct api_settings settings = waiting_settings();
-    struct world world;
-
-    world_init_waiting(&world, &settings);
-    world.fake.result = (struct result){.outcome = OUTCOME_FORBIDDEN, .error = "not yours"};
-    ask(&world, PLIVO_AFTER, "CallUUID=CA1", NULL);
-    assert_int_equal(world.request.status, 403);
-    ask(&world, PLIVO_AFTER, "CallUUID=CA1&CallStatus=completed", NULL);
-    assert_int_equal(world.fake.command.type, COMMAND_RELEASE);
-    assert_int_equal(world.request.status, 403);
-    world_release_waiting(&world);
-}
-
-static void after__a_final_status_releases(void **state UNUSED)
-{
-    const struct api_settings settings = waiting_settings();
-    struct world world;
-
-    world_init_waiting(&world, &settings);
-    say_pod(&world);
-    world.fake.result.release.call =
-        (struct call_info){.pod = "pod-1", .pool = "pool:gold", .merchant_id = ""};
-    world.fake.result.release.released_to = "gold";
-    ask(&world, TWILIO_AFTER, AFTER_QUERY "&CallStatus=completed", NULL);
-    assert_int_equal(world.fake.command.type, COMMAND_RELEASE);
-    assert_int_equal(world.fake.command.release.why, FINISH_CLOSED);
-    assert_string_equal(world.fake.command.release.provider, "twilio");
-    assert_answer(&world, 200, HANGUP);
-    world.fake.err = -ENOTCONN;
-    ask(&world, PLIVO_AFTER, NULL, "CallUUID=CA1&Event=Hangup");
-    assert_answer(&world, 200, HANGUP);
-    world_release_waiting(&world);
-}
-
-static void after__a_store_that_is_away_is_asked_three_times_more(void **state UNUSED)
-{
-    const struct api_settings settings = waiting_settings();
-    struct world world;
-
-    world_init_waiting(&world, &settings);
-    world.fake.refuse = -ENOTCONN;
-    ask(&world, TWILIO_AFTER, AFTER_QUERY, NULL);
-    assert_answer(&world, 200,
-                  "<Response><Pause length=\"1\"/><Redirect method=\"POST\">" PUBLIC
-                  "twilio/after?flow=v2&amp;template=survey&amp;merchant_id=acme&amp;pod=pod-7&amp;try=1"
-                  "</Redirect></Response>");
-    ask(&world, PLIVO_AFTER, "CallUUID=CA1&try=2", NULL);
-    assert_answer(&world, 200,
-                  "<Response><Wait length=\"1\"/><Redirect method=\"POST\">" PUBLIC "plivo/after?");
-    assert_answer(&world, 200, "&amp;try=3</Redirect></Response>");
-    ask(&world, TWILIO_AFTER, AFTER_QUERY "&try=3", NULL);
-    assert_answer(&world, 200, BUSY_TWIML);
-    ask(&world, EXOTEL_AFTER, AFTER_QUERY, NULL);
-    assert_int_equal(world.request.status, 302); /* back to the stream, */
-    ask(&world, EXOTEL_AFTER, AFTER_QUERY, NULL);
-    assert_int_equal(world.request.status, 200); /* but not in circles */
-    assert_metric(&world, "smart_router_resumes_total{provider=\"twilio\",result=\"given_up\"} 1");
-    world_release_waiting(&world);
-}
-
-static void after__a_router_that_departs_lets_the_provider_ask_again(void **state UNUSED)
-{
-    const struct api_settings settings = waiting_settings();
-    struct world world;
-
-    world_init_waiting(&world, &settings);
-    say_pod(&world);
-    api_set_departing(world.api, 60 * 1000);
-    ask(&world, TWILIO_AFTER, AFTER_QUERY "&try=3", NULL);
-    assert_answer(&world, 200, "pod=pod-7&amp;try=3</Redirect>"); /* that is no try */
-    assert_answer(&world, 200, "<Pause length=\"61\"/>");         /* until this process has gone */
-    /* New calls, too. Exotel cannot be told so. */
-    ask(&world, TWILIO, "CallSid=CA2", NULL);
-    assert_answer(&world, 200, "/api/v1/twilio/after?flow=");
-    assert_int_equal(world.fake.commands, 0);
-    ask(&world, EXOTEL_AFTER, AFTER_QUERY, NULL);
-    assert_int_equal(world.request.status, 302);
-    assert_int_equal(world.fake.commands, 1);
-    ask(&world, EXOTEL, "CallSid=CA3", NULL);
-    assert_answer(&world, 200, "wss://h/ws/pod/pod-1/");
-    world_release_waiting(&world);
-}
-
-static void after__odd_parameters_change_nothing(void **state UNUSED)
-{
-    static const char *const odd[] = {
-        "",           "CallSid=",           "CallSid=a%20b",           "CallSid=CA1&pod=Not-A-Pod",
-        "pod=pod-1",  "CallSid=CA1&try=4",  "CallSid=CA1&try=-1",      "CallSid=CA1&try=1e1",
-        "CallSid=..", "CallSid=CA1&pod=..", "CallSid=CA1&template=..", "CallSid=CA1&merchant_id=%2F",
-    };
-    const struct api_settings settings = waiting_settings();
-    struct world world;
-
-    world_init_waiting(&world, &settings);
-    for (size_t i = 0; i < ARRAY_LEN(odd); i++) {
-        ask(&world, TWILIO_AFTER, odd[i], NULL);
-        assert_answer(&world, 200, BUSY_TWIML);
-        ask(&world, EXOTEL_AFTER, odd[i], NULL);
-        assert_int_equal(world.request.status, 400);
-    }
-    /* What the router wrote counts, not what the provider's body says: a caller may have chosen it. */
-    say_pod(&world);
-    ask(&world, TWILIO_AFTER, "merchant_id=acme", "CallSid=CA1&merchant_id=other&pod=pod-9&try=2");
-    assert_string_equal(world.fake.command.allocate.merchant_id, "acme");
-    assert_null(world.fake.command.allocate.resume_pod);
-    assert_int_equal(world.fake.commands, 1);
-    world_release_waiting(&world);
-}
-
 static void release__says_what_became_of_a_call_that_waited_or_is_kept(void **state UNUSED)
 {
-    const struct api_settings settings = waiting_settings();
     struct world world;
 
-    world_init_waiting(&world, &settings);
+    world_init_waiting(&world, NULL);
     world.fake.result = (struct result){.outcome = OUTCOME_OK};
     world.fake.result.release.call = (struct call_info){.pod = "", .pool = "", .merchant_id = ""};
     world.fake.result.release.released_to = "";
@@ -912,7 +463,7 @@ static void waiting__lists_the_line(void **state UNUSED)
                                      .position = 1,
                                      .estimate_ms = 500,
                                      .is_rescued = true,
-                                     .pools = pools,
+                                     .pools = line_pools,
                                      .pool_count = 2},
                                     {.call_sid = "CA2",
                                      .merchant_id = "",
@@ -921,10 +472,9 @@ static void waiting__lists_the_line(void **state UNUSED)
                                      .until_ms = 129000,
                                      .holder = "",
                                      .position = 2}};
-    const struct api_settings settings = waiting_settings();
     struct world world;
 
-    world_init_waiting(&world, &settings);
+    world_init_waiting(&world, NULL);
     world.fake.result = (struct result){.outcome = OUTCOME_OK};
     world.fake.result.waiting.calls = calls;
     world.fake.result.waiting.count = 2;
@@ -954,10 +504,9 @@ static void waiting__lists_the_line(void **state UNUSED)
 
 static void call__shows_a_call_that_waits(void **state UNUSED)
 {
-    const struct api_settings settings = waiting_settings();
     struct world world;
 
-    world_init_waiting(&world, &settings);
+    world_init_waiting(&world, NULL);
     say_waiting(&world, 4, 7);
     world.fake.result.call.waiting = world.fake.result.allocate.waiting;
     world.fake.result.call.now_ms = 60000;
@@ -997,10 +546,9 @@ static void status__shows_the_line_only_where_calls_can_wait(void **state UNUSED
 
 static void story__tells_of_the_wait(void **state UNUSED)
 {
-    const struct api_settings settings = waiting_settings();
     struct world world;
 
-    world_init_waiting(&world, &settings);
+    world_init_waiting(&world, NULL);
     world.fake.result = (struct result){.outcome = OUTCOME_OK};
     world.fake.result.story.is_waiting = true;
     world.fake.result.story.now_ms = 70000;
@@ -1010,7 +558,7 @@ static void story__tells_of_the_wait(void **state UNUSED)
                                                             .since_ms = 50000,
                                                             .until_ms = 170000,
                                                             .position = 3,
-                                                            .pools = pools,
+                                                            .pools = line_pools,
                                                             .pool_count = 2};
     ask(&world, "/api/v1/call/{sid}/story", NULL, NULL);
     assert_answer(
@@ -1048,19 +596,6 @@ int main(void)
         cmocka_unit_test(poll__is_answered_when_the_router_stops),
         cmocka_unit_test(poll__does_not_outlive_the_key_that_it_came_with),
         cmocka_unit_test(poll__a_newer_one_for_the_same_call_takes_its_place),
-        cmocka_unit_test(webhook__says_what_to_ask_when_the_stream_has_ended),
-        cmocka_unit_test(webhook__a_call_without_a_pod_is_held_at_the_gateway),
-        cmocka_unit_test(webhook__is_bare_where_something_is_missing_for_waiting),
-        cmocka_unit_test(webhook__the_fallback_url_is_the_end),
-        cmocka_unit_test(after__a_live_call_gets_its_pod_again),
-        cmocka_unit_test(after__a_call_that_waits_is_held),
-        cmocka_unit_test(after__a_recorded_end_is_a_hangup),
-        cmocka_unit_test(after__who_waited_too_long_or_resumed_too_often_hears_the_busy_message),
-        cmocka_unit_test(after__another_owner_s_call_is_forbidden),
-        cmocka_unit_test(after__a_final_status_releases),
-        cmocka_unit_test(after__a_store_that_is_away_is_asked_three_times_more),
-        cmocka_unit_test(after__a_router_that_departs_lets_the_provider_ask_again),
-        cmocka_unit_test(after__odd_parameters_change_nothing),
         cmocka_unit_test(release__says_what_became_of_a_call_that_waited_or_is_kept),
         cmocka_unit_test(waiting__lists_the_line),
         cmocka_unit_test(call__shows_a_call_that_waits),

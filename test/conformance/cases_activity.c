@@ -24,22 +24,6 @@ static void assert_carried(struct world *world, const char *sid, bool is_carried
     assert_int_equal(activity->is_connected, is_connected);
 }
 
-static enum call_state state_of(struct world *world, const char *sid)
-{
-    struct result page;
-    enum call_state state = call_of(world, sid)->activity.state;
-
-    page = *run(world, &(struct command){.type = COMMAND_CALLS, .calls = {.limit = PAGE_MAX}});
-    for (size_t i = 0; i < page.calls.count; i++) {
-        if (strcmp(page.calls.calls[i].call_sid, sid) == 0) {
-            assert_int_equal(page.calls.calls[i].activity.state, state);
-            return state;
-        }
-    }
-    fail_msg("%s is not in the list", sid);
-    return state;
-}
-
 static void renewal__the_last_one_is_shown_with_its_author(void **state)
 {
     struct world world;

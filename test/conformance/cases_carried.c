@@ -4,11 +4,6 @@
  */
 #include "../support/world.h"
 
-enum {
-    TOLD_MAX = 64,
-    TURNS_MAX = 100000, /* of the loop, before a wait is given up */
-};
-
 static void lost__call_is_adopted_where_its_carrier_says(void **state)
 {
     struct world world;
@@ -127,22 +122,6 @@ static void hold__says_where_the_call_is_and_whether_it_was_connected(void **sta
     world_release(&world);
 }
 
-static void note_over(void *arg, const char *call_sid)
-{
-    char *told = arg;
-    size_t len = strlen(told);
-
-    snprintf(told + len, TOLD_MAX - len, "%s ", call_sid);
-}
-
-/* With Redis the report is a message, which arrives later. */
-static void wait_until_told(struct world *world, const char *told, const char *expected)
-{
-    for (int i = 0; strlen(told) < strlen(expected) && i < TURNS_MAX; i++)
-        uv_run(&world->loop, UV_RUN_ONCE);
-    assert_string_equal(told, expected);
-}
-
 /* Nothing was reported so far: the end of the next call is the first report. */
 static void assert_only_next_is_told(struct world *world, const char *told)
 {
@@ -159,7 +138,7 @@ static void leave__with_no_lease_releases_nothing(void **state)
     uint64_t expires_at_ms;
 
     world_init_pods(&world, *state, ONE_TIER, 1);
-    world_on_finished(&world, note_over, told);
+    world_on_finished(&world, note_told, told);
     see(&world, seen_of(POD1));
     assert_int_equal(leave(&world, "CA1", 0)->outcome, OUTCOME_NOT_FOUND);
     allocate(&world, "CA1");
@@ -181,7 +160,7 @@ static void leave__with_the_lease_ends_the_call_for_good(void **state)
     uint64_t expires_at_ms;
 
     world_init_pods(&world, *state, ONE_TIER, 1);
-    world_on_finished(&world, note_over, told);
+    world_on_finished(&world, note_told, told);
     allocate(&world, "CA1");
     expires_at_ms = hold(&world, "CA1")->hold.call.expires_at_ms;
     assert_int_equal(leave(&world, "CA1", expires_at_ms)->outcome, OUTCOME_OK);
@@ -213,7 +192,7 @@ static void on_finished__is_told_for_carried_calls_that_are_ended_on_purpose(voi
     struct world world;
 
     world_init_pods(&world, *state, "{\"s\":{\"type\":\"shared\",\"max_concurrent\":9,\"target\":1}}", 1);
-    world_on_finished(&world, note_over, told);
+    world_on_finished(&world, note_told, told);
     allocate(&world, "CA1"); /* held */
     hold(&world, "CA1");
     allocate(&world, "CA2"); /* kept alive by others alone */

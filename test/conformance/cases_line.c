@@ -1,48 +1,18 @@
 /*
- * cases_line.c - what every store answers about calls that wait for a pod: joining, order, grants, keeping,
- * leaving, and the ends of waits.
+ * cases_line.c - what every store answers about calls that wait for a pod: joining, order, grants, and the
+ * ends of waits.
  */
 #include "../support/world.h"
 
 #define TWO_TIERS "{\"gold\":1,\"standard\":1}"
 #define SHARED "{\"s\":{\"type\":\"shared\",\"max_concurrent\":2,\"target\":1}}"
 
-enum { TURNS_MAX = 100000, TOLD_MAX = 128 };
-
-static void note(void *arg, const char *call_sid)
-{
-    char *told = arg;
-    size_t len = strlen(told);
-
-    snprintf(told + len, TOLD_MAX - len, "%s ", call_sid);
-}
-
-/* With Redis the word is a message, which arrives later. */
-static void wait_until_told(struct world *world, const char *told, const char *expected)
-{
-    for (int i = 0; strlen(told) < strlen(expected) && i < TURNS_MAX; i++)
-        uv_run(&world->loop, UV_RUN_ONCE);
-    assert_string_equal(told, expected);
-}
-
-static enum call_state state_of(struct world *world, const char *sid)
-{
-    return call_of(world, sid)->activity.state;
-}
-
-/* One pod, and CA1 has it. */
-static void init_busy(struct world *world, struct world_kind *kind)
-{
-    world_init_waiting(world, kind, ONE_TIER, 1);
-    assert_int_equal(allocate(world, "CA1")->outcome, OUTCOME_OK);
-}
-
 static void join__a_call_that_finds_no_pod_waits_if_it_may(void **state)
 {
     struct world world;
     const struct waiting_call *waiting;
 
-    init_busy(&world, *state);
+    world_init_busy(&world, *state);
     assert_int_equal(allocate(&world, "CA2")->outcome, OUTCOME_NO_PODS);
     assert_false(world.result.allocate.is_full);
     assert_int_equal(waiting_count(&world), 0);
@@ -70,7 +40,7 @@ static void join__merchants_say_how_long_and_how_many(void **state)
 {
     struct world world;
 
-    init_busy(&world, *state);
+    world_init_busy(&world, *state);
     merchant_set(&world, "never", "{\"hold_seconds\":0}");
     merchant_set(&world, "short", "{\"hold_seconds\":20,\"max_waiting\":1,\"priority\":3}");
     assert_int_equal(wait_for(&world, "CA2", "never")->outcome, OUTCOME_NO_PODS);
@@ -92,7 +62,7 @@ static void join__the_line_has_a_limit(void **state)
     struct world world;
     char sid[16];
 
-    init_busy(&world, *state);
+    world_init_busy(&world, *state);
     for (int i = 0; i < WAITING_MAX; i++) {
         snprintf(sid, sizeof(sid), "CB%d", i);
         assert_int_equal(wait_for(&world, sid, "")->outcome, OUTCOME_WAITING);
@@ -128,7 +98,7 @@ static void ask__without_waiting_leaves_a_waiting_call_where_it_is(void **state)
 {
     struct world world;
 
-    init_busy(&world, *state);
+    world_init_busy(&world, *state);
     wait_for(&world, "CA2", "");
     world_advance(&world, 5000);
     assert_int_equal(allocate(&world, "CA2")->outcome, OUTCOME_NO_PODS);
@@ -143,7 +113,7 @@ static void ask__again_keeps_the_place_and_the_first_merchant(void **state)
     struct world world;
     uint64_t since_ms;
 
-    init_busy(&world, *state);
+    world_init_busy(&world, *state);
     merchant_set(&world, "first", "{\"priority\":2}");
     since_ms = world_now(&world);
     wait_for(&world, "CA2", "first");
@@ -166,7 +136,7 @@ static void ask__by_another_provider_is_forbidden(void **state)
 {
     struct world world;
 
-    init_busy(&world, *state);
+    world_init_busy(&world, *state);
     wait_for(&world, "CA2", "");
     assert_int_equal(
         run(&world, &(struct command){.type = COMMAND_ALLOCATE,
@@ -190,7 +160,7 @@ static void grant__a_release_gives_the_pod_to_the_first_in_line(void **state)
     struct world world;
     const struct call_info *call;
 
-    init_busy(&world, *state);
+    world_init_busy(&world, *state);
     wait_for(&world, "CA2", "");
     world_advance(&world, 1000);
     wait_for(&world, "CA3", "");
@@ -216,7 +186,7 @@ static void grant__is_taken_by_the_next_word(void **state)
 {
     struct world world;
 
-    init_busy(&world, *state);
+    world_init_busy(&world, *state);
     wait_for(&world, "CA2", "");
     world_advance(&world, 3000);
     release(&world, "CA1");
@@ -277,7 +247,7 @@ static void grant__that_is_not_taken_goes_on_to_the_next(void **state)
 {
     struct world world;
 
-    init_busy(&world, *state);
+    world_init_busy(&world, *state);
     wait_for(&world, "CA2", "");
     release(&world, "CA1");
     wait_for(&world, "CA3", "");
@@ -302,7 +272,7 @@ static void grant__that_is_released_is_over_for_good(void **state)
     struct world world;
     uint64_t now_ms;
 
-    init_busy(&world, *state);
+    world_init_busy(&world, *state);
     now_ms = world_now(&world);
     wait_for(&world, "CA2", "");
     release(&world, "CA1");
@@ -319,7 +289,7 @@ static void order__priority_is_worth_a_time_of_waiting(void **state)
 {
     struct world world;
 
-    init_busy(&world, *state);
+    world_init_busy(&world, *state);
     merchant_set(&world, "vip", "{\"priority\":2}");
     wait_for(&world, "CA2", "");
     world_advance(&world, 2 * AGEING);
@@ -393,7 +363,7 @@ static void overdue__is_passed_over_until_it_is_heard(void **state)
 {
     struct world world;
 
-    init_busy(&world, *state);
+    world_init_busy(&world, *state);
     wait_for(&world, "CA2", "");
     world_advance(&world, 10000);
     wait_for(&world, "CA3", "");
@@ -415,7 +385,7 @@ static void overdue__the_first_word_of_a_stream_has_longer(void **state)
     struct command asks = {.type = COMMAND_ALLOCATE,
                            .allocate = {"CA2", "", "twilio", .waits = true, .awaits_stream = true}};
 
-    init_busy(&world, *state);
+    world_init_busy(&world, *state);
     run(&world, &asks);
     assert_int_equal(world.result.outcome, OUTCOME_WAITING);
     world_advance(&world, WAIT_FIRST_MS - 1000);
@@ -435,7 +405,7 @@ static void serve__ends_silent_waits_and_those_whose_time_is_over(void **state)
 {
     struct world world;
 
-    init_busy(&world, *state);
+    world_init_busy(&world, *state);
     merchant_set(&world, "m", "{\"hold_seconds\":10}");
     wait_for(&world, "CA2", "m");
     wait_for(&world, "CA3", "");
@@ -465,7 +435,7 @@ static void serve__stops_at_its_limit(void **state)
     struct world world;
     const struct command one = {.type = COMMAND_SERVE, .serve = {.limit = 1}};
 
-    init_busy(&world, *state);
+    world_init_busy(&world, *state);
     wait_for(&world, "CA2", "");
     wait_for(&world, "CA3", "");
     world_advance(&world, WAIT_SILENT_MS);
@@ -481,7 +451,7 @@ static void ask__after_its_time_ends_the_wait(void **state)
 {
     struct world world;
 
-    init_busy(&world, *state);
+    world_init_busy(&world, *state);
     merchant_set(&world, "m", "{\"hold_seconds\":10}");
     wait_for(&world, "CA2", "m");
     world_advance(&world, 10000);
@@ -501,7 +471,7 @@ static void join__not_again_once_the_wait_has_timed_out(void **state)
     const struct command serve = {.type = COMMAND_SERVE};
     struct world world;
 
-    init_busy(&world, *state);
+    world_init_busy(&world, *state);
     merchant_set(&world, "m", "{\"hold_seconds\":10}");
     wait_for(&world, "CA2", "m");
     world_advance(&world, 10000);
@@ -512,270 +482,6 @@ static void join__not_again_once_the_wait_has_timed_out(void **state)
     assert_int_equal(waiting_count(&world), 0);
     release(&world, "CA1");
     assert_int_equal(wait_for(&world, "CA2", "m")->outcome, OUTCOME_OK);
-    world_release(&world);
-}
-
-static void keep__answers_what_has_become_of_each_call(void **state)
-{
-    struct world world;
-    uint64_t now_ms;
-
-    init_busy(&world, *state);
-    now_ms = world_now(&world);
-    assert_int_equal(keep_waiting(&world, "CA1", 0, 0)->keep.count, 1);
-    assert_int_equal(world.result.keep.calls[0].answer, KEEP_GRANTED);
-    assert_int_equal(keep_waiting(&world, "CA2", 0, 0)->keep.calls[0].answer, KEEP_UNKNOWN);
-    wait_for(&world, "CA2", "");
-    world_advance(&world, 5000);
-    assert_int_equal(keep_waiting(&world, "CA2", 0, 0)->keep.calls[0].answer, KEEP_WAITING);
-    assert_string_equal(world.result.keep.calls[0].call.holder, CARRIER);
-    assert_int_equal(world.result.keep.calls[0].call.since_ms, now_ms);
-    assert_int_equal(world.result.keep.calls[0].call.until_ms, now_ms + WAIT_MAX);
-    assert_int_equal(waiting_of(&world, "CA2")->heard_at_ms, now_ms + 5000);
-    release(&world, "CA2");
-    assert_int_equal(keep_waiting(&world, "CA2", now_ms, now_ms + WAIT_MAX)->keep.calls[0].answer,
-                     KEEP_ENDED);
-    assert_int_equal(keep_waiting(&world, "CA3", now_ms - 5000, now_ms)->keep.calls[0].answer,
-                     KEEP_TIMED_OUT);
-    assert_int_equal(keep_waiting(&world, "CA3", now_ms, now_ms + WAIT_MAX)->keep.calls[0].answer,
-                     KEEP_TIMED_OUT);
-    world_release(&world);
-}
-
-static void keep__past_the_time_ends_the_wait(void **state)
-{
-    struct world world;
-
-    init_busy(&world, *state);
-    wait_for(&world, "CA2", "");
-    for (int i = 0; i < WAIT_MAX / 10000 - 1; i++) {
-        world_advance(&world, 10000);
-        assert_int_equal(keep_waiting(&world, "CA2", 0, 0)->keep.calls[0].answer, KEEP_WAITING);
-    }
-    world_advance(&world, 10000);
-    assert_int_equal(keep_waiting(&world, "CA2", 0, 0)->keep.calls[0].answer, KEEP_TIMED_OUT);
-    assert_string_equal(world.result.keep.calls[0].call.call_sid, "CA2");
-    assert_true(world.result.keep.calls[0].ended_now);
-    assert_int_equal(waiting_count(&world), 0);
-    world_release(&world);
-}
-
-static void keep__rebuilds_a_line_that_was_lost_in_its_order(void **state)
-{
-    struct world world;
-    uint64_t now_ms;
-
-    init_busy(&world, *state);
-    now_ms = world_now(&world);
-    wait_for(&world, "CA2", "");
-    assert_int_equal(keep_waiting(&world, "CA4", now_ms - 9000, now_ms + 9000)->keep.calls[0].answer,
-                     KEEP_REJOINED);
-    assert_int_equal(keep_waiting(&world, "CA3", now_ms - 5000, now_ms + 5000)->keep.calls[0].answer,
-                     KEEP_REJOINED);
-    assert_int_equal(waiting_of(&world, "CA4")->position, 1);
-    assert_int_equal(waiting_of(&world, "CA4")->until_ms, now_ms + 9000);
-    assert_int_equal(waiting_of(&world, "CA3")->position, 2);
-    assert_int_equal(waiting_of(&world, "CA2")->position, 3);
-    release(&world, "CA1");
-    assert_int_equal(state_of(&world, "CA4"), CALL_IS_GRANTED);
-    world_release(&world);
-}
-
-static void keep__is_served_at_once_and_outside_the_caps(void **state)
-{
-    struct world world;
-    char sid[16];
-    uint64_t now_ms;
-
-    world_init_waiting(&world, *state, ONE_TIER, 1);
-    now_ms = world_now(&world);
-    assert_int_equal(keep_waiting(&world, "CA1", now_ms - 1000, now_ms + 1000)->keep.calls[0].answer,
-                     KEEP_REJOINED);
-    assert_int_equal(state_of(&world, "CA1"), CALL_IS_GRANTED);
-    for (int i = 0; i < WAITING_MAX; i++) {
-        snprintf(sid, sizeof(sid), "CB%d", i);
-        wait_for(&world, sid, "");
-    }
-    assert_int_equal(keep_waiting(&world, "CC1", now_ms, now_ms + 1000)->keep.calls[0].answer, KEEP_REJOINED);
-    assert_int_equal(waiting_count(&world), WAITING_MAX + 1);
-    world_release(&world);
-}
-
-#define OTHER "router-2"
-
-/* A stream of the call says its first word. Returns its claim. */
-static uint64_t begin_stream(struct world *world, const char *router, const char *sid,
-                             enum keep_answer expected)
-{
-    keep_as(world, router, (struct keep_call){.call = {.call_sid = sid}, .is_first = true});
-    assert_int_equal(world->result.keep.calls[0].answer, expected);
-    return world->result.keep.calls[0].call.claim;
-}
-
-static enum keep_answer keep_stream(struct world *world, const char *router, const char *sid, uint64_t claim)
-{
-    keep_as(world, router,
-            (struct keep_call){.call = {.call_sid = sid, .claim = claim, .since_ms = 1, .until_ms = 1}});
-    return world->result.keep.calls[0].answer;
-}
-
-static void streams__the_newest_has_the_call_wherever_it_is_held(void **state)
-{
-    struct world world;
-    uint64_t older;
-    uint64_t newer;
-
-    init_busy(&world, *state);
-    wait_for(&world, "CA2", "");
-    older = begin_stream(&world, CARRIER, "CA2", KEEP_WAITING);
-    newer = begin_stream(&world, OTHER, "CA2", KEEP_WAITING);
-    assert_true(newer > older);
-    assert_int_equal(keep_stream(&world, CARRIER, "CA2", older), KEEP_ELSEWHERE);
-    assert_string_equal(waiting_of(&world, "CA2")->holder, OTHER);
-    assert_int_equal(hold_as(&world, CARRIER, "CA2", older)->outcome, OUTCOME_CONFLICT);
-    assert_int_equal(hold_as(&world, OTHER, "CA2", newer)->outcome, OUTCOME_WAITING);
-    assert_int_equal(keep_stream(&world, OTHER, "CA2", newer), KEEP_WAITING);
-    older = begin_stream(&world, CARRIER, "CA2", KEEP_WAITING);
-    assert_int_equal(keep_stream(&world, OTHER, "CA2", newer), KEEP_ELSEWHERE);
-    assert_int_equal(keep_stream(&world, CARRIER, "CA2", older), KEEP_WAITING);
-    assert_string_equal(waiting_of(&world, "CA2")->holder, CARRIER);
-    world_release(&world);
-}
-
-static void streams__an_older_one_goes_on_if_the_newest_is_silent(void **state)
-{
-    struct world world;
-    uint64_t older;
-    uint64_t newer;
-
-    init_busy(&world, *state);
-    wait_for(&world, "CA2", "");
-    older = begin_stream(&world, CARRIER, "CA2", KEEP_WAITING);
-    newer = begin_stream(&world, OTHER, "CA2", KEEP_WAITING);
-    world_advance(&world, WAIT_SILENT_MS - 1000);
-    assert_int_equal(keep_stream(&world, CARRIER, "CA2", older), KEEP_ELSEWHERE);
-    world_advance(&world, 1000);
-    assert_int_equal(keep_stream(&world, CARRIER, "CA2", older), KEEP_WAITING);
-    assert_true(world.result.keep.calls[0].call.claim > newer);
-    assert_int_equal(keep_stream(&world, OTHER, "CA2", newer), KEEP_ELSEWHERE);
-    world_release(&world);
-}
-
-static void streams__the_newest_has_a_call_of_which_the_store_has_forgotten_that(void **state)
-{
-    struct world world;
-    uint64_t claim;
-    uint64_t now_ms;
-
-    init_busy(&world, *state);
-    now_ms = world_now(&world);
-    wait_for(&world, "CA2", "");
-    claim = begin_stream(&world, CARRIER, "CA2", KEEP_WAITING);
-    assert_int_equal(keep_stream(&world, OTHER, "CA2", claim + 500), KEEP_WAITING);
-    assert_int_equal(keep_stream(&world, CARRIER, "CA2", claim), KEEP_ELSEWHERE);
-    /* The whole wait, too. */
-    keep_as(&world, OTHER,
-            (struct keep_call){
-                .call = {.call_sid = "CA3", .since_ms = now_ms, .until_ms = now_ms + 9000, .claim = 7}});
-    assert_int_equal(world.result.keep.calls[0].answer, KEEP_REJOINED);
-    assert_int_equal(waiting_of(&world, "CA3")->claim, 7);
-    assert_int_equal(keep_stream(&world, CARRIER, "CA3", 6), KEEP_ELSEWHERE);
-    world_release(&world);
-}
-
-static void streams__the_newest_gets_the_pod_that_an_older_one_was_granted(void **state)
-{
-    struct world world;
-    uint64_t older;
-    uint64_t newer;
-
-    init_busy(&world, *state);
-    wait_for(&world, "CA2", "");
-    older = begin_stream(&world, CARRIER, "CA2", KEEP_WAITING);
-    release(&world, "CA1");
-    assert_int_equal(state_of(&world, "CA2"), CALL_IS_GRANTED);
-    assert_int_equal(keep_stream(&world, CARRIER, "CA2", older), KEEP_GRANTED);
-    newer = begin_stream(&world, OTHER, "CA2", KEEP_GRANTED);
-    assert_int_equal(hold_as(&world, CARRIER, "CA2", older)->outcome, OUTCOME_CONFLICT);
-    assert_int_equal(state_of(&world, "CA2"), CALL_IS_GRANTED);
-    assert_int_equal(hold_as(&world, OTHER, "CA2", newer)->outcome, OUTCOME_OK);
-    assert_true(world.result.hold.was_taken);
-    /* Nor when that one has it. */
-    assert_int_equal(hold_as(&world, CARRIER, "CA2", older)->outcome, OUTCOME_CONFLICT);
-    assert_int_equal(keep_stream(&world, CARRIER, "CA2", older), KEEP_ELSEWHERE);
-    world_release(&world);
-}
-
-static void streams__one_that_comes_straight_to_the_pod_is_newer_than_all_that_are_held(void **state)
-{
-    struct world world;
-    uint64_t held;
-
-    init_busy(&world, *state);
-    wait_for(&world, "CA2", "");
-    held = begin_stream(&world, CARRIER, "CA2", KEEP_WAITING);
-    release(&world, "CA1");
-    assert_int_equal(ask(&world, "CA2", 9)->outcome, OUTCOME_OK); /* the provider has asked again, */
-    assert_int_equal(
-        run(&world, &(struct command){.type = COMMAND_HOLD, .hold = {"CA2", OTHER, .is_new = true}})->outcome,
-        OUTCOME_OK); /* and here is its stream */
-    assert_int_equal(hold_as(&world, CARRIER, "CA2", held)->outcome, OUTCOME_CONFLICT);
-    assert_int_equal(keep_stream(&world, CARRIER, "CA2", held), KEEP_ELSEWHERE);
-    world_release(&world);
-}
-
-static struct result *wait_at(struct world *world, const char *sid, const char *holder, uint64_t attempt)
-{
-    return run(world, &(struct command){.type = COMMAND_ALLOCATE,
-                                        .allocate = {sid, "", "twilio", .waits = true, .holder = holder,
-                                                     .attempt = attempt}});
-}
-
-static enum keep_answer keep_request(struct world *world, const char *router, const char *sid,
-                                     uint64_t attempt)
-{
-    keep_as(world, router, (struct keep_call){.call = {.call_sid = sid}, .attempt = attempt});
-    return world->result.keep.calls[0].answer;
-}
-
-static void requests__the_latest_has_the_call_and_no_stream_minds(void **state)
-{
-    struct world world;
-    uint64_t claim;
-
-    init_busy(&world, *state);
-    assert_int_equal(wait_at(&world, "CA2", CARRIER, 5)->outcome, OUTCOME_WAITING);
-    assert_int_equal(keep_request(&world, CARRIER, "CA2", 5), KEEP_WAITING);
-    assert_int_equal(wait_at(&world, "CA2", OTHER, 6)->outcome, OUTCOME_WAITING);
-    assert_int_equal(keep_request(&world, CARRIER, "CA2", 5), KEEP_ELSEWHERE);
-    assert_string_equal(waiting_of(&world, "CA2")->holder, OTHER);
-    assert_int_equal(keep_request(&world, OTHER, "CA2", 6), KEEP_WAITING);
-    claim = begin_stream(&world, CARRIER, "CA2", KEEP_WAITING);
-    assert_int_equal(wait_at(&world, "CA2", OTHER, 7)->outcome, OUTCOME_WAITING);
-    assert_int_equal(keep_request(&world, OTHER, "CA2", 7), KEEP_WAITING);
-    assert_int_equal(keep_stream(&world, CARRIER, "CA2", claim), KEEP_WAITING);
-    world_release(&world);
-}
-
-static void keep__of_a_lost_call_whose_time_nobody_knows_begins_it_anew(void **state)
-{
-    struct world world;
-    uint64_t now_ms;
-
-    init_busy(&world, *state);
-    now_ms = world_now(&world);
-    wait_for(&world, "CA2", "");
-    assert_int_equal(keep_waiting(&world, "CA3", now_ms - 5000, 0)->keep.calls[0].answer, KEEP_REJOINED);
-    assert_int_equal(waiting_of(&world, "CA3")->position, 1);
-    assert_int_equal(waiting_of(&world, "CA3")->since_ms, now_ms - 5000);
-    assert_int_equal(waiting_of(&world, "CA3")->until_ms, now_ms + WAIT_MAX);
-    assert_int_equal(keep_waiting(&world, "CA4", now_ms + 5000, 0)->keep.calls[0].answer, KEEP_REJOINED);
-    assert_int_equal(waiting_of(&world, "CA4")->since_ms, now_ms); /* by another clock */
-    world_release(&world);
-    world_init(&world, *state, ONE_TIER);
-    now_ms = world_now(&world);
-    assert_int_equal(keep_waiting(&world, "CA3", now_ms, 0)->keep.calls[0].answer, KEEP_REJOINED);
-    assert_int_equal(waiting_of(&world, "CA3")->until_ms, now_ms + WAIT_LOST_MS);
     world_release(&world);
 }
 
@@ -829,172 +535,11 @@ static void tiers__a_change_serves_who_waits(void **state)
     world_release(&world);
 }
 
-static void release__of_a_waiting_call_leaves_the_line_for_good(void **state)
-{
-    struct world world;
-
-    init_busy(&world, *state);
-    wait_for(&world, "CA2", "");
-    world_advance(&world, 2000);
-    assert_int_equal(release_as(&world, "CA2", POD0, FINISH_RELEASED)->outcome, OUTCOME_NOT_FOUND);
-    assert_int_equal(leave(&world, "CA2", 0)->outcome, OUTCOME_NOT_FOUND);
-    assert_int_equal(waiting_count(&world), 1);
-    assert_int_equal(release_as(&world, "CA2", NULL, FINISH_CLOSED)->outcome, OUTCOME_OK);
-    assert_true(world.result.release.was_waiting);
-    assert_int_equal(world.result.release.waited_ms, 2000);
-    assert_string_equal(world.result.release.call.call_sid, "CA2");
-    assert_string_equal(world.result.release.call.pod, "");
-    assert_string_equal(world.result.release.call.pool, "");
-    assert_string_equal(world.result.release.call.provider, "twilio");
-    assert_string_equal(world.result.release.released_to, "");
-    assert_int_equal(waiting_count(&world), 0);
-    assert_int_equal(resume(&world, "CA2", NULL)->outcome, OUTCOME_NOT_FOUND);
-    assert_int_equal(world.result.allocate.why, FINISH_CLOSED);
-    assert_int_equal(heartbeat(&world, POD0, "CA2")->heartbeat.finished.count, 1);
-    world_release(&world);
-}
-
-static struct result *wait_as(struct world *world, const char *sid, uint64_t attempt)
-{
-    return run(world, &(struct command){.type = COMMAND_ALLOCATE,
-                                        .allocate = {sid, "", "twilio", .attempt = attempt, .waits = true}});
-}
-
-static void undo__of_the_latest_request_leaves_the_line(void **state)
-{
-    struct world world;
-
-    init_busy(&world, *state);
-    wait_as(&world, "CA2", 11);
-    wait_as(&world, "CA2", 12);
-    assert_int_equal(undo(&world, "CA2", 11)->outcome, OUTCOME_NOT_FOUND);
-    assert_int_equal(waiting_count(&world), 1);
-    assert_int_equal(run(&world, &(struct command){.type = COMMAND_UNDO, .undo = {"CA2", 12, true}})->outcome,
-                     OUTCOME_NOT_FOUND);
-    assert_int_equal(waiting_count(&world), 1);
-    assert_int_equal(undo(&world, "CA2", 12)->outcome, OUTCOME_OK);
-    assert_true(world.result.release.was_waiting);
-    assert_int_equal(waiting_count(&world), 0);
-    /* Nothing is recorded: the call can be adopted. */
-    release(&world, "CA1");
-    assert_int_equal(heartbeat(&world, POD0, "CA2")->heartbeat.adopted.count, 1);
-    world_release(&world);
-}
-
-static void undo__of_a_granted_call_gives_the_pod_to_the_next(void **state)
-{
-    struct world world;
-
-    init_busy(&world, *state);
-    wait_as(&world, "CA2", 11);
-    wait_as(&world, "CA2", 12);
-    wait_as(&world, "CA3", 13);
-    release(&world, "CA1");
-    assert_int_equal(undo(&world, "CA2", 11)->outcome, OUTCOME_NOT_FOUND);
-    world_advance(&world, 1000);
-    assert_int_equal(undo(&world, "CA2", 12)->outcome, OUTCOME_OK);
-    assert_false(world.result.release.was_waiting);
-    assert_true(world.result.release.was_granted); /* its wait was abandoned */
-    assert_int_equal(world.result.release.waited_ms, 1000);
-    assert_int_equal(state_of(&world, "CA3"), CALL_IS_GRANTED);
-    release(&world, "CA3");
-    assert_true(world.result.release.was_granted);
-    assert_int_equal(world.result.release.waited_ms, 1000);
-    world_release(&world);
-}
-
-static void undo__of_the_request_that_took_a_granted_call_ends_it(void **state)
-{
-    struct world world;
-
-    init_busy(&world, *state);
-    wait_as(&world, "CA2", 11);
-    wait_as(&world, "CA2", 12); /* both were told that it waits */
-    release(&world, "CA1");
-    assert_int_equal(state_of(&world, "CA2"), CALL_IS_GRANTED);
-    assert_int_equal(wait_as(&world, "CA2", 13)->outcome, OUTCOME_OK);
-    assert_true(world.result.allocate.was_taken);
-    assert_int_equal(undo(&world, "CA2", 13)->outcome, OUTCOME_OK);
-    assert_int_equal(call_count(&world), 0);
-    world_release(&world);
-}
-
-/* POD1 becomes free for CA2, the first of two, and goes before CA2 takes it. */
-static void init_granted(struct world *world, struct world_kind *kind, uint64_t *ret_since_ms)
-{
-    init_busy(world, kind);
-    merchant_set(world, "vip", "{\"priority\":9}");
-    wait_for(world, "CA3", "");
-    world_advance(world, 1000);
-    wait_for(world, "CA2", "vip");
-    *ret_since_ms = waiting_of(world, "CA2")->since_ms;
-    merchant_set(world, "vip", "{}"); /* a place is fixed when a call joins */
-    see(world, seen_of(POD1));
-    assert_int_equal(state_of(world, "CA2"), CALL_IS_GRANTED);
-    world_advance(world, 1000);
-}
-
-static void pod_gone__a_call_that_was_granted_it_waits_again_at_its_place(void **state)
-{
-    struct world world;
-    uint64_t since_ms;
-
-    init_granted(&world, *state, &since_ms);
-    assert_int_equal(remove_pod(&world, POD1)->pod_gone.ended.count, 0);
-    assert_int_equal(waiting_count(&world), 2);
-    assert_int_equal(waiting_of(&world, "CA2")->position, 1);
-    assert_int_equal(world.result.call.waiting.since_ms, since_ms);
-    assert_int_equal(world.result.call.waiting.until_ms, since_ms + WAIT_MAX);
-    assert_int_equal(world.result.call.waiting.heard_at_ms, world_now(&world));
-    assert_int_equal(world.result.call.waiting.priority, 9);
-    release(&world, "CA1");
-    assert_int_equal(state_of(&world, "CA2"), CALL_IS_GRANTED);
-    assert_true(wait_for(&world, "CA2", "vip")->allocate.was_taken);
-    assert_int_equal(world.result.allocate.waited_ms, world_now(&world) - since_ms);
-    /* From now on it is a call like others. */
-    assert_int_equal(remove_pod(&world, POD0)->pod_gone.ended.count, 1);
-    assert_int_equal(waiting_count(&world), 1);
-    world_release(&world);
-}
-
-static void pod_seen__a_restart_gives_the_pod_to_the_first_in_line_again(void **state)
-{
-    struct pod_seen again = seen_of(POD1);
-    struct world world;
-    uint64_t since_ms;
-
-    init_granted(&world, *state, &since_ms);
-    again.incarnation = "u2";
-    assert_int_equal(see(&world, again)->pod_seen.ended.count, 0);
-    assert_int_equal(waiting_count(&world), 1);
-    assert_int_equal(state_of(&world, "CA2"), CALL_IS_GRANTED);
-    assert_int_equal(world.result.call.call.expires_at_ms, world_now(&world) + WAIT_TAKE_MS);
-    world_release(&world);
-}
-
-static void heartbeat__that_adopts_a_waiting_call_takes_it_out_of_the_line(void **state)
-{
-    struct world world;
-
-    init_busy(&world, *state);
-    wait_for(&world, "CA2", "");
-    see(&world, seen_of(POD1)); /* CA2 gets it */
-    wait_for(&world, "CA3", "");
-    assert_int_equal(heartbeat(&world, POD1, "CA3")->heartbeat.conflicts.count, 1); /* no room */
-    assert_int_equal(waiting_count(&world), 1);
-    drain(&world, POD0, MINUTE);
-    release(&world, "CA1");
-    assert_int_equal(heartbeat(&world, POD0, "CA3")->heartbeat.adopted.count, 1);
-    assert_int_equal(waiting_count(&world), 0);
-    assert_string_equal(call_of(&world, "CA3")->pod, POD0);
-    world_release(&world);
-}
-
 static void hold__and_queries_say_that_a_call_waits(void **state)
 {
     struct world world;
 
-    init_busy(&world, *state);
+    world_init_busy(&world, *state);
     wait_for(&world, "CA2", "");
     assert_int_equal(hold(&world, "CA2")->outcome, OUTCOME_WAITING);
     assert_string_equal(world.result.hold.waiting.call_sid, "CA2");
@@ -1012,7 +557,7 @@ static void waiting__shows_the_line_page_by_page(void **state)
     struct world world;
     struct command page = {.type = COMMAND_WAITING, .waiting = {.limit = 2}};
 
-    init_busy(&world, *state);
+    world_init_busy(&world, *state);
     merchant_set(&world, "vip", "{\"priority\":9}");
     wait_for(&world, "CB1", "");
     wait_for(&world, "CB3", "");
@@ -1044,7 +589,7 @@ static void estimate__follows_the_grants_of_the_last_ten_minutes(void **state)
 {
     struct world world;
 
-    init_busy(&world, *state);
+    world_init_busy(&world, *state);
     wait_for(&world, "CA2", "");
     assert_int_equal(world.result.allocate.waiting.estimate_ms, 0);
     release(&world, "CA1");
@@ -1068,8 +613,8 @@ static void on_changed__is_told_to_the_holder(void **state)
     char told[TOLD_MAX] = "";
     struct world world;
 
-    init_busy(&world, *state);
-    world_on_changed(&world, note, told);
+    world_init_busy(&world, *state);
+    world_on_changed(&world, note_told, told);
     keep_waiting(&world, "CX", 0, 0); /* the process is alive, and may be told */
     wait_held(&world, "CA2");
     wait_for(&world, "CA3", ""); /* nobody's */
@@ -1138,38 +683,8 @@ const struct world_case cases_line[] = {
     {"serve__ends_silent_waits_and_those_whose_time_is_over",
      serve__ends_silent_waits_and_those_whose_time_is_over},
     {"serve__stops_at_its_limit", serve__stops_at_its_limit},
-    {"keep__answers_what_has_become_of_each_call", keep__answers_what_has_become_of_each_call},
-    {"keep__past_the_time_ends_the_wait", keep__past_the_time_ends_the_wait},
-    {"keep__rebuilds_a_line_that_was_lost_in_its_order", keep__rebuilds_a_line_that_was_lost_in_its_order},
-    {"keep__is_served_at_once_and_outside_the_caps", keep__is_served_at_once_and_outside_the_caps},
-    {"streams__the_newest_has_the_call_wherever_it_is_held",
-     streams__the_newest_has_the_call_wherever_it_is_held},
-    {"streams__an_older_one_goes_on_if_the_newest_is_silent",
-     streams__an_older_one_goes_on_if_the_newest_is_silent},
-    {"streams__the_newest_has_a_call_of_which_the_store_has_forgotten_that",
-     streams__the_newest_has_a_call_of_which_the_store_has_forgotten_that},
-    {"streams__the_newest_gets_the_pod_that_an_older_one_was_granted",
-     streams__the_newest_gets_the_pod_that_an_older_one_was_granted},
-    {"streams__one_that_comes_straight_to_the_pod_is_newer_than_all_that_are_held",
-     streams__one_that_comes_straight_to_the_pod_is_newer_than_all_that_are_held},
-    {"requests__the_latest_has_the_call_and_no_stream_minds",
-     requests__the_latest_has_the_call_and_no_stream_minds},
-    {"keep__of_a_lost_call_whose_time_nobody_knows_begins_it_anew",
-     keep__of_a_lost_call_whose_time_nobody_knows_begins_it_anew},
     {"chain__is_resolved_anew_by_an_ask_and_by_a_keep", chain__is_resolved_anew_by_an_ask_and_by_a_keep},
     {"tiers__a_change_serves_who_waits", tiers__a_change_serves_who_waits},
-    {"release__of_a_waiting_call_leaves_the_line_for_good",
-     release__of_a_waiting_call_leaves_the_line_for_good},
-    {"undo__of_the_latest_request_leaves_the_line", undo__of_the_latest_request_leaves_the_line},
-    {"undo__of_the_request_that_took_a_granted_call_ends_it",
-     undo__of_the_request_that_took_a_granted_call_ends_it},
-    {"undo__of_a_granted_call_gives_the_pod_to_the_next", undo__of_a_granted_call_gives_the_pod_to_the_next},
-    {"pod_gone__a_call_that_was_granted_it_waits_again_at_its_place",
-     pod_gone__a_call_that_was_granted_it_waits_again_at_its_place},
-    {"pod_seen__a_restart_gives_the_pod_to_the_first_in_line_again",
-     pod_seen__a_restart_gives_the_pod_to_the_first_in_line_again},
-    {"heartbeat__that_adopts_a_waiting_call_takes_it_out_of_the_line",
-     heartbeat__that_adopts_a_waiting_call_takes_it_out_of_the_line},
     {"hold__and_queries_say_that_a_call_waits", hold__and_queries_say_that_a_call_waits},
     {"waiting__shows_the_line_page_by_page", waiting__shows_the_line_page_by_page},
     {"estimate__follows_the_grants_of_the_last_ten_minutes",

@@ -4,24 +4,6 @@
  */
 #include "../support/world.h"
 
-enum { TURNS_MAX = 100000, TOLD_MAX = 128 };
-
-static void note(void *arg, const char *call_sid)
-{
-    char *told = arg;
-    size_t len = strlen(told);
-
-    snprintf(told + len, TOLD_MAX - len, "%s ", call_sid);
-}
-
-/* With Redis the word is a message, which arrives later. */
-static void wait_until_told(struct world *world, const char *told, const char *expected)
-{
-    for (int i = 0; strlen(told) < strlen(expected) && i < TURNS_MAX; i++)
-        uv_run(&world->loop, UV_RUN_ONCE);
-    assert_string_equal(told, expected);
-}
-
 /* CA1 is on POD0, and its carrier can connect it to another pod. */
 static void init_carried(struct world *world, struct world_kind *kind)
 {
@@ -56,7 +38,7 @@ static void gone__pod_gives_its_carried_call_to_another_pod(void **state)
     uint64_t allocated_at_ms;
 
     init_carried(&world, *state);
-    world_on_changed(&world, note, told);
+    world_on_changed(&world, note_told, told);
     allocated_at_ms = world_now(&world);
     see(&world, seen_of(POD1));
     world_advance(&world, 10000);
@@ -79,7 +61,7 @@ static void gone__pod_sends_its_carried_call_to_the_front_of_the_line(void **sta
     uint64_t allocated_at_ms;
 
     init_carried(&world, *state);
-    world_on_changed(&world, note, told);
+    world_on_changed(&world, note_told, told);
     allocated_at_ms = world_now(&world);
     world_advance(&world, 10000);
     wait_for(&world, "CA2", "");

@@ -69,6 +69,7 @@ int main(int argc, char **argv)
     count = add_cases(tests, count, cases_autoscale, &kind);
     count = add_cases(tests, count, cases_story, &kind);
     count = add_cases(tests, count, cases_line, &kind);
+    count = add_cases(tests, count, cases_holders, &kind);
     count = add_cases(tests, count, cases_rescue, &kind);
     if (kind.type != WORLD_CORE) {
         count = add_cases(tests, count, cases_attempts, &kind);

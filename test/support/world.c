@@ -162,6 +162,12 @@ void world_init_waiting(struct world *world, struct world_kind *kind, const char
     world_init_line(world, kind, tiers, count, WAITING_MAX);
 }
 
+void world_init_busy(struct world *world, struct world_kind *kind)
+{
+    world_init_waiting(world, kind, ONE_TIER, 1);
+    assert_int_equal(allocate(world, "CA1")->outcome, OUTCOME_OK);
+}
+
 void world_init_line(struct world *world, struct world_kind *kind, const char *tiers, int count,
                      uint64_t max_calls)
 {
@@ -260,6 +266,21 @@ void world_on_changed(struct world *world, call_changed_fn fn, void *arg)
         store_on_changed(world->store, fn, arg);
     else
         core_on_changed(world->core, fn, arg);
+}
+
+void note_told(void *arg, const char *call_sid)
+{
+    char *told = arg;
+    size_t len = strlen(told);
+
+    snprintf(told + len, TOLD_MAX - len, "%s ", call_sid);
+}
+
+void wait_until_told(struct world *world, const char *told, const char *expected)
+{
+    for (int i = 0; strlen(told) < strlen(expected) && i < TURNS_MAX; i++)
+        uv_run(&world->loop, UV_RUN_ONCE);
+    assert_string_equal(told, expected);
 }
 
 struct core *world_new_core(void)
@@ -518,6 +539,11 @@ struct result *carry_movable(struct world *world, const char *sid, const char *p
 
     return run(world, &(struct command){.type = COMMAND_RENEW,
                                         .renew = {sids, 1, CARRIER, pods, .can_move = can_move}});
+}
+
+enum call_state state_of(struct world *world, const char *sid)
+{
+    return call_of(world, sid)->activity.state;
 }
 
 const struct waiting_call *waiting_of(struct world *world, const char *sid)

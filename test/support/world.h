@@ -30,6 +30,7 @@ enum {
     WAIT_MAX = 2 * MINUTE,
     WAITING_MAX = 8,
     AGEING = 6000,
+    TOLD_MAX = 128,
 };
 
 #define CARRIER "router-0" /* the process that holds, carries and leaves calls */
@@ -75,6 +76,8 @@ void world_init_with(struct world *world, struct world_kind *kind, const char *t
                      uint64_t connect_timeout_ms);
 /* The same with pods, where calls wait for WAIT_MAX, at most WAITING_MAX of them, and are rescued. */
 void world_init_waiting(struct world *world, struct world_kind *kind, const char *tiers, int count);
+/* The same with one pod, which CA1 has. */
+void world_init_busy(struct world *world, struct world_kind *kind);
 /* The same with another limit for those who wait. */
 void world_init_line(struct world *world, struct world_kind *kind, const char *tiers, int count,
                      uint64_t max_calls);
@@ -88,6 +91,11 @@ uint64_t world_now(const struct world *world);
 void world_on_finished(struct world *world, call_finished_fn fn, void *arg);
 /* The same for what happens to calls that are held or carried. */
 void world_on_changed(struct world *world, call_changed_fn fn, void *arg);
+
+/* For both: adds the name and a space to a text of TOLD_MAX. */
+void note_told(void *arg, const char *call_sid);
+/* With Redis the word is a message, which arrives later. */
+void wait_until_told(struct world *world, const char *told, const char *expected);
 
 /* An empty core with the settings of the worlds. The caller frees it. */
 struct core *world_new_core(void);
@@ -132,6 +140,7 @@ struct result *hold_as(struct world *world, const char *carrier, const char *sid
 struct result *serve(struct world *world);
 /* A renewal by CARRIER of a call that may be moved to another pod. */
 struct result *carry_movable(struct world *world, const char *sid, const char *pod_name);
+enum call_state state_of(struct world *world, const char *sid);
 const struct waiting_call *waiting_of(struct world *world, const char *sid);
 size_t waiting_count(struct world *world);
 /* Of the request `attempt`; 0: the store gives it a number. */
@@ -169,6 +178,7 @@ extern const struct world_case cases_activity[];
 extern const struct world_case cases_autoscale[];
 extern const struct world_case cases_story[];
 extern const struct world_case cases_line[];
+extern const struct world_case cases_holders[];
 extern const struct world_case cases_rescue[];
 /* Of a store, not of core: the numbers that it gives to requests, and its events. */
 extern const struct world_case cases_attempts[];

@@ -7,8 +7,6 @@
 #include "../support/world.h"
 #include "core/tombstones.h"
 
-enum { TOLD_MAX = 128 };
-
 static void tombstone__outlives_the_process_with_its_age(void **state UNUSED)
 {
     struct world world;
@@ -84,21 +82,13 @@ static void undo__never_ends_a_call_after_a_restart(void **state UNUSED)
     world_release(&world);
 }
 
-static void note_over(void *arg, const char *call_sid)
-{
-    char *told = arg;
-    size_t len = strlen(told);
-
-    snprintf(told + len, TOLD_MAX - len, "%s ", call_sid);
-}
-
 static void on_finished__is_not_told_of_calls_that_are_lost(void **state UNUSED)
 {
     char told[TOLD_MAX] = "";
     struct world world;
 
     world_init(&world, &world_core, ONE_TIER);
-    core_on_finished(world.core, note_over, told);
+    core_on_finished(world.core, note_told, told);
     add_pods(&world, 1);
     allocate(&world, "CA1");
     hold(&world, "CA1");

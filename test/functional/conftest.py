@@ -363,6 +363,14 @@ def redis_server(start_redis):
     return start_redis()
 
 
+@pytest.fixture(params=["embedded", "redis"])
+def store(request):
+    """The environment of a router with the one store or the other: a test runs with both."""
+    if request.param == "embedded":
+        return {}
+    return {"REDIS_URL": request.getfixturevalue("redis_server").url}
+
+
 @pytest.fixture
 def start_on(start_redis, start_router):  # start_redis: so that the routers are stopped before the servers are
     """start_on(server, env=None, ...) -> Router that keeps its state in that Redis. Quick, but for what env says."""

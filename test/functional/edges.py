@@ -9,6 +9,7 @@ import time
 
 import load
 import pytest
+import redis
 from conftest import BINARY, wait_until
 from redis_servers import RedisServer
 
@@ -41,6 +42,17 @@ def calls_of(router):
         calls.update((call["call_sid"], call["pod_name"]) for call in page["calls"])
         cursor = page.get("next_cursor") or None
     return calls
+
+
+def promoted(group):
+    """A client of the new primary; None as long as there is none."""
+    for client in group.clients:
+        try:
+            if client.info("replication")["role"] == "master":
+                return client
+        except redis.ConnectionError:
+            pass  # sentinels cut everybody off from a server whose role they change
+    return None
 
 
 def is_free(router):

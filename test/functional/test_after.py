@@ -19,20 +19,12 @@ TOKENS = {"twilio": "twilio-token-0123456789", "plivo": "plivo-token-0123456789"
 SID_FIELD = {"twilio": "CallSid", "plivo": "CallUUID", "exotel": "CallSid"}
 IN_PROGRESS = {"twilio": {"CallStatus": "in-progress"}, "plivo": {"CallStatus": "in-progress", "Event": "Redirect"}, "exotel": {}}
 OVER = {"twilio": {"CallStatus": "completed"}, "plivo": {"Event": "Hangup", "CallStatus": "completed"}, "exotel": {"Status": "completed"}}
-KEEPS = {"PUBLIC_BASE_URL": BASE, "GATEWAY_SECRET": "gateway-secret-0123456789", **{f"{name.upper()}_{'TOKEN' if name == 'exotel' else 'AUTH_TOKEN'}": token for name, token in TOKENS.items()}}
+KEEPS = {"PUBLIC_BASE_URL": BASE, "REDIS_TIMEOUT": "500ms", "GATEWAY_SECRET": "gateway-secret-0123456789", **{f"{name.upper()}_{'TOKEN' if name == 'exotel' else 'AUTH_TOKEN'}": token for name, token in TOKENS.items()}}
 ONE_POD = {"TIER_CONFIG": '{"gold":1}', "STATIC_PODS": "voice-agent-0"}
 ENDS_WITH_ITS_STREAM = ("RESCUE", "PUBLIC_BASE_URL", "GATEWAY_SECRET", "WS_URL_TEMPLATE")
 BUSY_TEXT = "All agents are busy"
 HANGUP = "<Response><Hangup/></Response>"
 NONCE = "12345"
-
-
-@pytest.fixture(params=["embedded", "redis"])
-def store(request):
-    """The environment of a router with the one store or the other."""
-    if request.param == "embedded":
-        return {}
-    return {"REDIS_URL": request.getfixturevalue("redis_server").url, "REDIS_TIMEOUT": "500ms"}
 
 
 @pytest.fixture
@@ -364,7 +356,7 @@ def test_what_is_missing_for_resuming_is_said_to_those_whose_providers_are_set(s
 
 @pytest.mark.parametrize("provider", ["twilio", "plivo"])
 def test_while_redis_is_away_the_provider_asks_again_three_times(start_router, redis_server, provider):
-    router = start_router({**KEEPS, "REDIS_URL": redis_server.url, "REDIS_TIMEOUT": "500ms", "BUSY_MESSAGE": BUSY_TEXT})
+    router = start_router({**KEEPS, "REDIS_URL": redis_server.url, "BUSY_MESSAGE": BUSY_TEXT})
     first = allocate(router, provider, "CA1", "?merchant_id=acme")
     with redis_server.paused():
         answer = resume(router, provider, "CA1", first)
@@ -382,7 +374,7 @@ def test_while_redis_is_away_the_provider_asks_again_three_times(start_router, r
 
 
 def test_while_redis_is_away_exotel_is_sent_back_once(start_router, redis_server):
-    router = start_router({**KEEPS, "REDIS_URL": redis_server.url, "REDIS_TIMEOUT": "500ms"})
+    router = start_router({**KEEPS, "REDIS_URL": redis_server.url})
     allocate(router, "exotel", "CA1")
     with redis_server.paused():
         assert resume(router, "exotel", "CA1").status_code == 302
@@ -479,7 +471,7 @@ def test_the_rate_limit_counts_these_requests_too(start_router):
 
 
 def test_the_libraries_write_the_same_documents_and_sign_what_is_accepted(start_router, judge, redis_server):
-    router = start_router({**KEEPS, **ONE_POD, "REDIS_URL": redis_server.url, "REDIS_TIMEOUT": "500ms"})
+    router = start_router({**KEEPS, **ONE_POD, "REDIS_URL": redis_server.url})
 
     def same(provider, what, answer, **question):
         expected = judge.ask("parse", xml=judge.ask(f"{provider} {what}", **question))

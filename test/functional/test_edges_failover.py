@@ -3,24 +3,12 @@
 EDGE_STREAMS is how many there are.
 """
 
-import redis
 from conftest import wait_until
-from edges import calls_of, carry, expect_carried, wait_free, wait_ready, wait_swept
+from edges import calls_of, carry, expect_carried, promoted, wait_free, wait_ready, wait_swept
 from talkers import setting
 
 STREAMS = int(setting("EDGE_STREAMS", 20))
 ENV = {"LEASE_TTL": "15m", "REDIS_TIMEOUT": "1s", "GATEWAY_RELEASE_GRACE": "1s", "LEADER_ELECTION_ENABLED": "true"}
-
-
-def promoted(group):
-    """A client of the new primary; None as long as there is none."""
-    for client in group.clients:
-        try:
-            if client.info("replication")["role"] == "master":
-                return client
-        except redis.ConnectionError:
-            pass  # sentinels cut everybody off from a server whose role they change
-    return None
 
 
 def refusal(router, call_sid):

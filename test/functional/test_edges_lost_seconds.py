@@ -4,9 +4,8 @@ EDGE_STREAMS is how many streams are open. Every way to lose something is among 
 heard of, calls whose stream it has not heard of, and calls that it has on the pod that broke before.
 """
 
-import redis
 from conftest import wait_until
-from edges import Others, calls_of, wait_all_echo, wait_ready
+from edges import Others, calls_of, promoted, wait_all_echo, wait_ready
 from talkers import setting
 
 STREAMS = int(setting("EDGE_STREAMS", 20))
@@ -15,16 +14,6 @@ MOVED = max(2, STREAMS // 10)
 OTHERS = 2
 ENV = {"LEASE_TTL": "15m", "REDIS_TIMEOUT": "1s", "GATEWAY_RELEASE_GRACE": "1s", "LEADER_ELECTION_ENABLED": "true",
        "REDIS_WAIT_REPLICAS": "0"}  # fmt: skip
-
-
-def promoted(group):
-    for client in group.clients:
-        try:
-            if client.info("replication")["role"] == "master":
-                return client
-        except redis.ConnectionError:
-            pass  # sentinels cut everybody off from a server whose role they change
-    return None
 
 
 def break_pod(talkers, pod):

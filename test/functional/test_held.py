@@ -22,16 +22,9 @@ ENV = {
     "HOLD_MAX_WAIT": "5m",
     "GATEWAY_RELEASE_GRACE": "1h",
     "CLEANUP_INTERVAL": "100ms",
+    "REDIS_TIMEOUT": "500ms",
 }
 SID_FIELD = {"twilio": "CallSid", "plivo": "CallUUID", "exotel": "CallSid"}
-
-
-@pytest.fixture(params=["embedded", "redis"])
-def store(request):
-    """The environment of a router with the one store or the other."""
-    if request.param == "embedded":
-        return {}
-    return {"REDIS_URL": request.getfixturevalue("redis_server").url, "REDIS_TIMEOUT": "500ms"}
 
 
 @pytest.fixture
@@ -407,7 +400,7 @@ def test_a_call_has_no_more_streams_by_the_ticket_of_its_wait_than_by_any_other(
 
 
 def test_a_caller_whose_first_word_the_store_cannot_hear_is_held(world_of, redis_server):
-    world = world_of(REDIS_URL=redis_server.url, REDIS_TIMEOUT="500ms")
+    world = world_of(REDIS_URL=redis_server.url)
     world.router.allocate("CA0")
     paths = [path_of(world.router.post("/api/v1/twilio/allocate", data={"CallSid": call_sid})) for call_sid in ("CA1", "CA2")]
     with redis_server.paused():
@@ -662,7 +655,7 @@ def test_the_newer_of_two_held_streams_at_one_router_wins(world_of, store):
 
 
 def test_a_store_that_forgets_everything_ends_nobody_who_is_held(world_of, redis_server):
-    world = world_of(REDIS_URL=redis_server.url, REDIS_TIMEOUT="500ms")
+    world = world_of(REDIS_URL=redis_server.url)
     world.router.allocate("CA0")
     callers = [Caller(world, f"CA{number}").say_first() for number in (1, 2)]
     for caller in callers:

@@ -287,13 +287,6 @@ EITHER = "(404|200 ended)"  # the gateway may have ended the call already
 NOTICE = [server for server in SERVERS if server not in ("uvicorn-wsproto", "hypercorn")]
 
 
-@pytest.fixture(params=["embedded", "redis"])
-def store(request):
-    if request.param == "embedded":
-        return {}
-    return {"REDIS_URL": request.getfixturevalue("redis_server").url}
-
-
 def expect_kept_until_its_pod_releases_it(world, pod):
     for _ in range(3):
         assert world.release().json()["is_kept"] and world.release(pod_name="real").status_code == 404

@@ -22,14 +22,6 @@ def pool():
         yield pool
 
 
-@pytest.fixture(params=["embedded", "redis"])
-def store(request):
-    """The environment of a router with the one store or the other."""
-    if request.param == "embedded":
-        return {}
-    return {"REDIS_URL": request.getfixturevalue("redis_server").url}
-
-
 @pytest.fixture
 def busy(start_router, store):
     """A router whose only pod has the call CA1, and where calls may wait."""

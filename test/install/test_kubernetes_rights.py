@@ -236,8 +236,6 @@ def metric(router, series, headers):
 
 @pytest.mark.parametrize("kind", ["Deployment", "StatefulSet"])
 def test_the_hook_of_an_agent_waits_for_its_calls(namespace, start_in, tmp_path, kind):
-    if kind == "Deployment" and b"wait-drained" not in subprocess.run([BINARY, "help"], capture_output=True, check=True).stdout:
-        pytest.skip("this smart-router has no command wait-drained")
     if kind == "StatefulSet" and not shutil.which("curl"):
         pytest.skip("there is no curl")
     keys = tmp_path / "keys"

@@ -347,11 +347,12 @@ static void print_times(const char *name, const struct histogram *histogram)
 /* Only where a caller was held: what that was like. */
 static void print_held(const struct tally *tally)
 {
-    printf("held       %llu times, %llu granted, %llu gave up; %.1f s of sound received, %llu ms of silence at "
-           "most\n",
-           (unsigned long long)tally->held, (unsigned long long)tally->granted,
-           (unsigned long long)tally->abandoned, (double)tally->hold_ms / 1000,
-           (unsigned long long)tally->hold_silent_ms);
+    printf(
+        "held       %llu times, %llu granted, %llu gave up; %.1f s of sound received, %llu ms of silence at "
+        "most\n",
+        (unsigned long long)tally->held, (unsigned long long)tally->granted,
+        (unsigned long long)tally->abandoned, (double)tally->hold_ms / 1000,
+        (unsigned long long)tally->hold_silent_ms);
     printf("gaps       %llu, %llu frames skipped, %llu streams resumed\n", (unsigned long long)tally->gaps,
            (unsigned long long)tally->frames_skipped, (unsigned long long)tally->resumes);
     print_times("wait", &tally->wait_us);

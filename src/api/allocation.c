@@ -102,11 +102,10 @@ static void allocation_note_refusal(const struct allocation *allocation, const s
     instruments_refused(task->api->instruments, api_refusal_reason(result->allocate.refusal));
     history_refused(task->api->history);
     if (is_over)
-        allocation_note_wait_over(task,
-                                  &(struct ended_wait){.call_sid = allocation->call_sid,
-                                                       .merchant_id = allocation->merchant_id,
-                                                       .provider = allocation->owner,
-                                                       .waited_ms = result->allocate.waited_ms});
+        allocation_note_wait_over(task, &(struct ended_wait){.call_sid = allocation->call_sid,
+                                                             .merchant_id = allocation->merchant_id,
+                                                             .provider = allocation->owner,
+                                                             .waited_ms = result->allocate.waited_ms});
     else if (result->allocate.is_full)
         instruments_waited(task->api->instruments, WAIT_FULL, 0);
     strbuf_init(&line, http_request_arena(task->request), REFUSAL_LINE_MAX);

@@ -454,6 +454,7 @@ static void dial_leave_pod(struct dial *dial, bool has_broken)
     (void)uv_timer_stop(&dial->timer);
     dial_drop_pod(dial);
     dial->has_broken = has_broken;
+    dial->answer.refusals++;
     dial->moves++;
     dial_move(dial);
 }

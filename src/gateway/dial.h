@@ -30,6 +30,7 @@ struct dial_answer {
     bool may_be_taken;       /* a hold was not answered: the call may have waited for the pod */
     bool was_taken;          /* the call has waited for the pod, for so long */
     uint64_t waited_ms;
+    unsigned refusals; /* of pods that were there, and did not take the stream */
     /* DIAL_ACCEPTED */
     uv_tcp_t *tcp;      /* nobody reads it; the receiver's to uv_close and free() */
     struct slice head;  /* the pod's answer: status line and headers */

@@ -548,6 +548,8 @@ static void opening_kept_call(void *arg, int err, const struct result *result)
     const struct kept_call *kept = err == 0 && result->outcome == OUTCOME_OK ? result->keep.calls : NULL;
 
     opening_check(opening, OPENING_ASKING);
+    if (kept)
+        waits_note_kept(opening->gateway->waits, kept);
     if (opening_is_ending(opening))
         return;
     if (!kept) {

@@ -20,7 +20,7 @@ enum {
     BREAK_REST_MS = 250,      /* from then on after a rest, */
     BREAK_REST_MAX_MS = 2000, /* that doubles up to this */
     BREAKS_MAX = 8,           /* and in the end no more: of agents that were mute, or told of a failure */
-    BREAKS_QUICK_MAX = 20,    /* the same, with those that were just gone */
+    BREAKS_QUICK_MAX = 20,    /* the same, with those that were just gone, or did not take the stream */
 };
 
 bool rescue_is_possible(const struct stream *stream)
@@ -246,6 +246,7 @@ static void rescue_dialed(void *arg, const struct dial_answer *answer)
     /* A pod that it has waited for is given back if it never gets there. */
     if (answer->was_taken || answer->may_be_taken)
         calls_own(stream->call);
+    stream->quick_breaks += answer->refusals;
     if (stream->phase != STREAM_DIALING) {
         if (answer->outcome == DIAL_ACCEPTED)
             uv_close((uv_handle_t *)answer->tcp, rescue_socket_closed);
@@ -329,6 +330,34 @@ void rescue_again(struct stream *stream)
         rescue_dial(stream, stream->retry_moves);
 }
 
+/* How long the next pod is spared. */
+static uint64_t rescue_rest_ms(const struct stream *stream)
+{
+    uint64_t rest_ms = BREAK_REST_MS;
+
+    if (stream->quick_breaks <= BREAKS_AT_ONCE)
+        return 0;
+    for (unsigned i = BREAKS_AT_ONCE + 1; i < stream->quick_breaks && rest_ms < BREAK_REST_MAX_MS; i++)
+        rest_ms *= 2;
+    return min_u64(rest_ms, BREAK_REST_MAX_MS);
+}
+
+/* The next pod, unless there were too many: at once, or after a rest. */
+static void rescue_dial_next(struct stream *stream, bool moves)
+{
+    uint64_t rest_ms = rescue_rest_ms(stream);
+
+    if (stream->breaks > BREAKS_MAX || stream->quick_breaks > BREAKS_QUICK_MAX) {
+        if (stream->wait)
+            waits_leave(TAKE(stream->wait), WAIT_BROKE_OFF);
+        rescue_give_up(stream, RESCUE_FAILED, "one pod after the other has failed");
+    } else if (rest_ms > 0) {
+        rescue_dial_in(stream, moves, rest_ms);
+    } else {
+        rescue_dial(stream, moves);
+    }
+}
+
 /* Losing the pod. */
 
 static void rescue_lose_pod(struct stream *stream, int code)
@@ -359,18 +388,6 @@ static void rescue_count_break(struct stream *stream, bool is_gone)
     stream->quick_breaks = was_mute || was_quick ? stream->quick_breaks + 1 : 0;
 }
 
-/* How long the next pod is spared. */
-static uint64_t rescue_rest_ms(const struct stream *stream)
-{
-    uint64_t rest_ms = BREAK_REST_MS;
-
-    if (stream->quick_breaks <= BREAKS_AT_ONCE)
-        return 0;
-    for (unsigned i = BREAKS_AT_ONCE + 1; i < stream->quick_breaks && rest_ms < BREAK_REST_MAX_MS; i++)
-        rest_ms *= 2;
-    return min_u64(rest_ms, BREAK_REST_MAX_MS);
-}
-
 void rescue_begin(struct stream *stream, int code)
 {
     /* A server that goes away or restarts says 1001 or 1012; one that is gone says nothing. */
@@ -390,12 +407,7 @@ void rescue_begin(struct stream *stream, int code)
     play_begin(stream);
     if (stream->phase != STREAM_DIALING)
         return;
-    if (stream->breaks > BREAKS_MAX || stream->quick_breaks > BREAKS_QUICK_MAX)
-        rescue_give_up(stream, RESCUE_FAILED, "one pod after the other has failed");
-    else if (rescue_rest_ms(stream) > 0)
-        rescue_dial_in(stream, true, rescue_rest_ms(stream));
-    else
-        rescue_dial(stream, true);
+    rescue_dial_next(stream, true);
 }
 
 void rescue_follow(struct stream *stream)
@@ -451,7 +463,7 @@ void stream_told_of_wait(void *owner, enum wait_news news)
         if (stream->phase != STREAM_HELD)
             return;
         stream_enter(stream, STREAM_DIALING);
-        rescue_dial(stream, false);
+        rescue_dial_next(stream, false);
         break;
     case WAIT_IS_OVER:
     case WAIT_HAS_ENDED:

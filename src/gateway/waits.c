@@ -152,16 +152,18 @@ static void wait_is_elsewhere(struct wait *wait)
     waits->settings.on_news(owner, WAIT_IS_ELSEWHERE);
 }
 
-static void wait_note_timed_out(const struct wait *wait, const struct waiting_call *call)
+void waits_note_kept(struct waits *waits, const struct kept_call *kept)
 {
-    const struct ended_wait ended = {.call_sid = wait->call_sid,
-                                     .merchant_id = wait->merchant_id,
-                                     .provider = wait->provider,
+    const struct ended_wait ended = {.call_sid = kept->call.call_sid,
+                                     .merchant_id = kept->call.merchant_id,
+                                     .provider = kept->call.provider,
                                      .how = WAIT_TIMED_OUT,
-                                     .waited_ms = call->until_ms - call->since_ms};
+                                     .waited_ms = kept->call.until_ms - kept->call.since_ms};
 
+    if (kept->answer != KEEP_TIMED_OUT || !kept->ended_now)
+        return;
     store_log_wait_ended(&ended, STORE_WAITED_TOO_LONG);
-    waits_observe(wait->waits, ended.how, ended.waited_ms);
+    waits_observe(waits, ended.how, ended.waited_ms);
 }
 
 /* What was asked for was `asked`. */
@@ -195,8 +197,6 @@ static void wait_kept(struct wait *wait, const struct keep_call *asked, const st
             wait_is_elsewhere(wait);
         break;
     case KEEP_TIMED_OUT:
-        if (kept->ended_now)
-            wait_note_timed_out(wait, &kept->call);
         wait_tell(wait, WAIT_IS_OVER);
         break;
     case KEEP_ENDED:
@@ -228,10 +228,12 @@ static void waits_have_kept(void *arg, int err, const struct result *result)
         waits->is_failing = false;
         assert(result->keep.count == waits->keeping);
         for (size_t i = 0; i < result->keep.count; i++) {
+            const struct kept_call *kept = &result->keep.calls[i];
             struct wait *wait = waits_find(waits, waits->kept_calls[i].call.call_sid);
 
+            waits_note_kept(waits, kept);
             if (wait)
-                wait_kept(wait, &waits->kept_calls[i], &result->keep.calls[i]);
+                wait_kept(wait, &waits->kept_calls[i], kept);
         }
     }
     waits->keeping = 0;

@@ -62,6 +62,9 @@ void wait_set_provider(struct wait *wait, const char *provider);
 /* The store says it anew. */
 void wait_update(struct wait *wait, const struct waiting_call *call);
 
+/* Whoever has asked for it: if the time was over with this very answer, that is logged and counted. */
+void waits_note_kept(struct waits *waits, const struct kept_call *kept);
+
 /* Is the time over that it may last? By this machine's clock. */
 bool wait_is_over(const struct wait *wait);
 

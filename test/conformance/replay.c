@@ -360,9 +360,50 @@ static void report(const struct replay *replay)
            replay->absent, replay->kept, replay->outlived);
 }
 
+enum {
+    SOME_STEPS = 20000,  /* in so many steps each of these is there, whatever the seed, */
+    RARE_STEPS = 100000, /* and the rare ones in so many */
+};
+
 /* A run in which something never happened has compared less than it says. */
 static bool nothing_was_left_out(const struct replay *replay)
 {
+    const struct {
+        const char *what;
+        uint64_t count;
+        uint64_t from_steps;
+    } seen[] = {
+        {"allocate: ok", replay->outcomes[COMMAND_ALLOCATE][OUTCOME_OK], SOME_STEPS},
+        {"allocate: no_pods", replay->outcomes[COMMAND_ALLOCATE][OUTCOME_NO_PODS], SOME_STEPS},
+        {"call ended: expired", replay->ended[CALL_END_EXPIRED], SOME_STEPS},
+        {"call ended: pod gone", replay->ended[CALL_END_POD_GONE], SOME_STEPS},
+        {"call ended: restarted", replay->ended[CALL_END_RESTARTED], SOME_STEPS},
+        {"call ended: unmentioned", replay->ended[CALL_END_UNMENTIONED], SOME_STEPS},
+        {"tiers_set: invalid", replay->outcomes[COMMAND_TIERS_SET][OUTCOME_INVALID], SOME_STEPS},
+        {"pod_seen: conflict", replay->outcomes[COMMAND_POD_SEEN][OUTCOME_CONFLICT], SOME_STEPS},
+        {"a call that moved", replay->moved, SOME_STEPS},
+        {"move_call: no_pods", replay->outcomes[COMMAND_MOVE_CALL][OUTCOME_NO_PODS], SOME_STEPS},
+        {"allocate: forbidden", replay->outcomes[COMMAND_ALLOCATE][OUTCOME_FORBIDDEN], SOME_STEPS},
+        {"release: forbidden", replay->outcomes[COMMAND_RELEASE][OUTCOME_FORBIDDEN], SOME_STEPS},
+        {"hold: conflict", replay->outcomes[COMMAND_HOLD][OUTCOME_CONFLICT], SOME_STEPS},
+        {"keep: elsewhere", replay->line.kept[KEEP_ELSEWHERE], SOME_STEPS},
+        {"leave: ok", replay->outcomes[COMMAND_LEAVE][OUTCOME_OK], SOME_STEPS},
+        {"leave: conflict", replay->outcomes[COMMAND_LEAVE][OUTCOME_CONFLICT], SOME_STEPS},
+        {"an outage", replay->outages, SOME_STEPS},
+        {"a renewal after the lease", replay->revived, SOME_STEPS},
+        {"an adopted call", replay->adopted, RARE_STEPS},
+        {"a renewal of an ended call", replay->over, SOME_STEPS},
+        {"undo: ok", replay->outcomes[COMMAND_UNDO][OUTCOME_OK], SOME_STEPS},
+        {"undo: conflict", replay->outcomes[COMMAND_UNDO][OUTCOME_CONFLICT], SOME_STEPS},
+        {"a late script", replay->late_sent, SOME_STEPS},
+        {"an absent pod", replay->absent, SOME_STEPS},
+        {"an absent pod that is kept", replay->kept, SOME_STEPS},
+        {"a call that outlived a restart", replay->outlived, SOME_STEPS},
+        {"a full history", replay->full_histories, SOME_STEPS},
+        {"tiers_set: conflict", replay->outcomes[COMMAND_TIERS_SET][OUTCOME_CONFLICT], SOME_STEPS},
+        {"merchant_set: conflict", replay->outcomes[COMMAND_MERCHANT_SET][OUTCOME_CONFLICT], SOME_STEPS},
+    };
+
     for (enum command_type type = 0; type < COMMAND_TYPES; type++) {
         if (!replay->was_sent[type]) {
             fprintf(stderr, "replay-stores: no step has sent %s\n", command_name(type));
@@ -375,27 +416,19 @@ static bool nothing_was_left_out(const struct replay *replay)
             return false;
         }
     }
-    return replay->outcomes[COMMAND_ALLOCATE][OUTCOME_OK] &&
-           replay->outcomes[COMMAND_ALLOCATE][OUTCOME_NO_PODS] && replay->ended[CALL_END_EXPIRED] &&
-           replay->ended[CALL_END_POD_GONE] && replay->ended[CALL_END_RESTARTED] &&
-           replay->ended[CALL_END_UNMENTIONED] && replay->outcomes[COMMAND_TIERS_SET][OUTCOME_INVALID] &&
-           replay->outcomes[COMMAND_POD_SEEN][OUTCOME_CONFLICT] && replay->moved &&
-           replay->outcomes[COMMAND_MOVE_CALL][OUTCOME_NO_PODS] &&
-           replay->outcomes[COMMAND_ALLOCATE][OUTCOME_FORBIDDEN] &&
-           replay->outcomes[COMMAND_RELEASE][OUTCOME_FORBIDDEN] &&
-           replay->outcomes[COMMAND_HOLD][OUTCOME_CONFLICT] && replay->line.kept[KEEP_ELSEWHERE] &&
-           replay->outcomes[COMMAND_LEAVE][OUTCOME_OK] && replay->outcomes[COMMAND_LEAVE][OUTCOME_CONFLICT] &&
-           replay->outages && replay->revived && replay->adopted && replay->over &&
-           replay->outcomes[COMMAND_UNDO][OUTCOME_OK] && replay->outcomes[COMMAND_UNDO][OUTCOME_CONFLICT] &&
-           replay->late_sent && replay->absent && replay->kept && replay->outlived &&
-           replay->full_histories && replay->outcomes[COMMAND_TIERS_SET][OUTCOME_CONFLICT] &&
-           replay->outcomes[COMMAND_MERCHANT_SET][OUTCOME_CONFLICT];
+    for (size_t i = 0; i < ARRAY_LEN(seen); i++) {
+        if (!seen[i].count && replay->step >= seen[i].from_steps) {
+            fprintf(stderr, "replay-stores: never seen: %s\n", seen[i].what);
+            return false;
+        }
+    }
+    return true;
 }
 
 int main(int argc, char **argv)
 {
     static struct replay replay;
-    uint64_t steps = 20000;
+    uint64_t steps = SOME_STEPS;
     bool is_complete;
     int rc;
 
@@ -443,7 +476,7 @@ int main(int argc, char **argv)
             fprintf(stderr, "%" PRIu64 " steps\n", replay.step);
     }
     report(&replay);
-    is_complete = steps < 20000 || nothing_was_left_out(&replay);
+    is_complete = steps < SOME_STEPS || nothing_was_left_out(&replay);
     store_close(replay.store, replay_closed, NULL);
     uv_run(&replay.loop, UV_RUN_DEFAULT);
     uv_loop_close(&replay.loop);

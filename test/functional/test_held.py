@@ -181,6 +181,16 @@ def test_every_wait_that_ends_in_vain_is_logged_once(world_of, store, how):
     wait_until(lambda: [line["reason"] for line in world.router.log_lines("connection closed")] == [reason] * 3, "with the reason")
 
 
+def test_a_wait_that_is_over_before_its_stream_comes_is_logged(world_of, store):
+    world = world_of(**store, HOLD_MAX_WAIT="1s")
+    world.router.allocate("CA0")
+    path = path_of(world.router.post("/api/v1/twilio/allocate", data={"CallSid": "CA1"}))
+    time.sleep(1)  # it is over, and the leader may not have seen it yet
+    assert world.connect(path).status == 409
+    wait_until(lambda: [(line["call_sid"], line["outcome"]) for line in world.router.log_lines("wait ended")] == [("CA1", "timed_out")], "it is logged, once")
+    assert 'smart_router_wait_seconds_count{outcome="timed_out"} 1\n' in world.router.get("/metrics").text
+
+
 # A pod is dialled, and the caller goes on.
 
 
@@ -338,6 +348,24 @@ def test_a_pod_that_does_not_agree_to_what_the_caller_has_agreed_to_is_not_put_a
     talk(caller, peer)
     caller.close()
     peer.close()
+
+
+@pytest.mark.parametrize("says", ["101 Switching Protocols", "503 Service Unavailable"])
+def test_a_pod_that_never_takes_a_caller_is_not_asked_for_ever(world_of, says):
+    """It is the only one that is free, so that the call that it refused waits for it again. The rests are up to two seconds."""
+    world = world_of()
+    world.router.allocate("CA0")
+    caller = Caller(world).say_first()
+    assert pinged(caller, b"held")
+    slow = Slow(world.agents["voice-agent-0"])
+    world.router.release("CA0")
+    for _ in range(21):
+        peer = slow.asked()
+        peer.send_bytes(f"HTTP/1.1 {says}\r\nConnection: Upgrade\r\nUpgrade: websocket\r\n\r\n".encode())
+    caller.expect_close(1011)
+    caller.close()
+    assert not world.pod("voice-agent-0")["is_draining"], "it is there for others"
+    assert len(world.router.log_lines("caller is held: the call waits for a pod")) >= 21
 
 
 def test_a_long_mark_of_ours_that_comes_back_late_is_not_heard_by_the_agent(world_of):

@@ -242,12 +242,6 @@ def test_a_rescue_whose_call_and_pods_are_lost_waits_for_a_pod(redis_server, age
 @pytest.mark.parametrize("when", ("before the next answer", "while the pod is asked"))
 def test_a_caller_who_leaves_after_a_hold_that_was_not_answered_leaves_the_pod(pair, when):
     world = pair(GATEWAY_CONNECT_TIMEOUT="1m")
-    before, peer = carried_by(world.agent, world.b)  # from now on Redis knows the scripts
-    before.stream.send(CLOSE, struct.pack("!H", 1000))
-    wait_until(lambda: world.b.call("CA1") is None, "it has ended")
-    peer.close()
-    before.close()
-    world.redis.delete("voice:ended:CA1")  # the next one is another call
     caller = held_at_a(world)
     slow = Slow(world.agent)
     world.proxy.hold_from(re.compile(rb"\$3\r\nCA1\r\n\$13\r\n\d{13}\r\n").search)  # the hold: the call and a claim

@@ -97,7 +97,8 @@ local function line_serve_tier(tier)
   while max do
     call_sid, w, at = line_first(tier, at)
     if not call_sid then
-      is_free = passes_left > 0
+      -- A line that this script had no more time to look at may have somebody in it.
+      is_free = passes_left > 0 or line_call('ZCARD', line_key(tier)) == 0
       break
     end
     if grants_left == 0 then
@@ -115,7 +116,7 @@ local function line_serve_tier(tier)
     grants_add(label, granted)
   end
   -- If there may be more, the tier stays marked.
-  if not (call_sid and grants_left == 0 or not call_sid and passes_left == 0 and max) then
+  if not max or is_free or call_sid and grants_left > 0 then
     marked[tier] = nil
   end
   return is_free, granted

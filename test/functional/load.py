@@ -29,6 +29,7 @@ class History:
         self.wipes = []  # the same for all calls
         self.outcomes = collections.Counter()
         self.no_answer = collections.Counter()  # by port
+        self.unanswered = set()  # calls whose allocation got no answer: Redis may have carried it out behind their release
         self.avoided = set()  # ports of routers that are out of the rotation
         self.oddities = []  # answers that no router may give
         self.slowest_s = 0
@@ -227,7 +228,9 @@ class Client:
             entry = (sent, answered, call_sid, answer["pod_name"], answer["source_pool"], answer["was_existing"])
             self.history.allocations.append(entry)
             return answer["pod_name"]
-        if status not in (None, 503):
+        if status is None:
+            self.history.unanswered.add(call_sid)
+        elif status != 503:
             self.history.oddities.append(f"allocate {call_sid}: {status} {answer}")
         return None
 
@@ -349,7 +352,7 @@ class Callers:
     def finish(self):
         """Releases what may be left. To be called when all is well again."""
         client = Client(self.history, self.urls)
-        for call_sid in sorted(self.unknown) + [f"hot-{i}" for i in range(self.hot)]:
+        for call_sid in sorted(self.unknown | self.history.unanswered) + [f"hot-{i}" for i in range(self.hot)]:
             while not client.release(call_sid):
                 time.sleep(0.1)
         client.close()

@@ -114,8 +114,8 @@ def nothing_is_lost(router, client, names):
         if key.endswith((":available", ":pods")) and key != "voice:pods":
             listed[key] = value
     assert sorted(pod for value in listed.values() for pod in value) == sorted(names), listed
+    assert {k: v for k, v in keys.items() if k.startswith(("voice:call:", "voice:lease:", "voice:pod:calls:", "voice:calls:active"))} == {}
     assert set(listed["voice:pool:basic:available"].values()) == {0}
-    assert [k for k in keys if k.startswith(("voice:call:", "voice:lease:", "voice:pod:calls:", "voice:calls:active"))] == []
     assert router.get("/api/v1/status").json()["active_calls"] == 0
 
 

@@ -129,7 +129,9 @@ class Waiter(load.Client):
         self.history.count(f"wait {status} {answer.get('code', '')}")
         if status == 200:
             self.history.allocations.append((sent, answered, wait.call_sid, pod, pool, answer["was_existing"]))
-        elif status not in (None, 202, 503):
+        elif status is None:
+            self.history.unanswered.add(wait.call_sid)
+        elif status not in (202, 503):
             self.history.oddities.append(f"wait {wait.call_sid}: {status} {answer}")
 
     def _end(self, wait, how, sent):

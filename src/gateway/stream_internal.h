@@ -70,8 +70,6 @@ struct stream {
     struct gateway *gateway;
     struct list link;
     struct held_call *call; /* NULL: while STREAM_HELD */
-    bool is_open;           /* as far as the call knows */
-    bool could_move;        /* as it was told then */
     struct side *client;
     struct side *pod;      /* while STREAM_CARRIED, and until it is closed; else NULL */
     struct follow *follow; /* NULL: bytes are passed on unseen */
@@ -79,7 +77,8 @@ struct stream {
     struct wait *wait;     /* while STREAM_HELD */
     struct list rest_link; /* its client is not read for a moment */
     uv_timer_t timer;      /* for all that has a time: see stream_await */
-    uint64_t started_ms;   /* uv_now, as all times here */
+    uint64_t began_ms;     /* of the wall clock */
+    uint64_t started_ms;   /* uv_now, as all times from here on */
     uint64_t active_ms;    /* a byte went one way or the other */
     uint64_t client_ms;    /* the client was heard, or could not be */
     uint64_t retry_at_ms;  /* 0: no */
@@ -87,28 +86,29 @@ struct stream {
     uint64_t held_ms;      /* since when it has had no pod; 0: it has one */
     uint64_t carried_ms;   /* since when its last pod has it */
     uint64_t broke_ms;     /* when its pod broke; 0: it did not, or the next one has spoken */
-    unsigned handles;      /* that must close before it is freed */
+    uint64_t aside_ms;     /* how long the pod that broke gets no new call */
     uint64_t to_pod_bytes;
     uint64_t to_client_bytes;
-    struct stream_said said;
+    unsigned handles;      /* that must close before it is freed */
     int pod_code;          /* of the pod's close frame; 0: none */
-    bool is_ending;        /* its call has ended: no other pod is looked for */
-    bool has_parted;       /* the client was sent a close frame */
-    bool departs;          /* the router stops, and the call may come back */
-    bool pod_broke;        /* its socket failed, first or later: it did not part in peace */
-    bool is_rescue;        /* it has no pod because that broke, and not because its call waits */
-    bool has_waited;       /* meanwhile its call was in the line */
-    bool retry_moves;      /* what is tried again begins with a move */
     unsigned resumed;      /* see calls_recall; 0: it has had no pod */
     unsigned breaks;       /* of pods that had just got it and failed, one after the other */
-    unsigned quick_breaks; /* the same, also of pods that have gone */
+    unsigned quick_breaks; /* the same, also of pods that have gone, or did not take it */
     unsigned lost_tries;   /* how often the store did not know the call */
-    uint64_t aside_ms;     /* for the pod that broke */
-    bool has_end;
     enum stream_end end;
+    bool has_end;
+    bool is_open;     /* as far as the call knows */
+    bool could_move;  /* as it was told then */
+    bool is_ending;   /* its call has ended: no other pod is looked for */
+    bool has_parted;  /* the client was sent a close frame */
+    bool departs;     /* the router stops, and the call may come back */
+    bool pod_broke;   /* its socket failed, first or later: it did not part in peace */
+    bool is_rescue;   /* it has no pod because that broke, and not because its call waits */
+    bool has_waited;  /* meanwhile its call was in the line */
+    bool retry_moves; /* what is tried again begins with a move */
+    struct stream_said said;
     char provider[PROVIDER_MAX + 1];       /* whose call it is; "": not known */
     char merchant_id[MERCHANT_ID_MAX + 1]; /* the same */
-    uint64_t began_ms;                     /* of the wall clock */
     char call_sid[CALL_SID_MAX + 1];
     char pod_name[POD_NAME_MAX + 1]; /* the last one; "": none yet */
     char request_id[HTTP_REQUEST_ID_MAX + 1];

@@ -108,15 +108,21 @@ static enum keep_answer keep_stream(struct world *world, const char *router, con
     return world->result.keep.calls[0].answer;
 }
 
+/* One pod, which CA1 has, and CA2 has a stream at CARRIER that waits. Returns its claim. */
+static uint64_t init_held(struct world *world, struct world_kind *kind)
+{
+    world_init_busy(world, kind);
+    wait_for(world, "CA2", "");
+    return begin_stream(world, CARRIER, "CA2", KEEP_WAITING);
+}
+
 static void streams__the_newest_has_the_call_wherever_it_is_held(void **state)
 {
     struct world world;
     uint64_t older;
     uint64_t newer;
 
-    world_init_busy(&world, *state);
-    wait_for(&world, "CA2", "");
-    older = begin_stream(&world, CARRIER, "CA2", KEEP_WAITING);
+    older = init_held(&world, *state);
     newer = begin_stream(&world, OTHER, "CA2", KEEP_WAITING);
     assert_true(newer > older);
     assert_int_equal(keep_stream(&world, CARRIER, "CA2", older), KEEP_ELSEWHERE);
@@ -137,9 +143,7 @@ static void streams__an_older_one_goes_on_if_the_newest_is_silent(void **state)
     uint64_t older;
     uint64_t newer;
 
-    world_init_busy(&world, *state);
-    wait_for(&world, "CA2", "");
-    older = begin_stream(&world, CARRIER, "CA2", KEEP_WAITING);
+    older = init_held(&world, *state);
     newer = begin_stream(&world, OTHER, "CA2", KEEP_WAITING);
     world_advance(&world, WAIT_SILENT_MS - 1000);
     assert_int_equal(keep_stream(&world, CARRIER, "CA2", older), KEEP_ELSEWHERE);
@@ -156,10 +160,8 @@ static void streams__the_newest_has_a_call_of_which_the_store_has_forgotten_that
     uint64_t claim;
     uint64_t now_ms;
 
-    world_init_busy(&world, *state);
+    claim = init_held(&world, *state);
     now_ms = world_now(&world);
-    wait_for(&world, "CA2", "");
-    claim = begin_stream(&world, CARRIER, "CA2", KEEP_WAITING);
     assert_int_equal(keep_stream(&world, OTHER, "CA2", claim + 500), KEEP_WAITING);
     assert_int_equal(keep_stream(&world, CARRIER, "CA2", claim), KEEP_ELSEWHERE);
     /* The whole wait, too. */
@@ -178,9 +180,7 @@ static void streams__the_newest_gets_the_pod_that_an_older_one_was_granted(void 
     uint64_t older;
     uint64_t newer;
 
-    world_init_busy(&world, *state);
-    wait_for(&world, "CA2", "");
-    older = begin_stream(&world, CARRIER, "CA2", KEEP_WAITING);
+    older = init_held(&world, *state);
     release(&world, "CA1");
     assert_int_equal(state_of(&world, "CA2"), CALL_IS_GRANTED);
     assert_int_equal(keep_stream(&world, CARRIER, "CA2", older), KEEP_GRANTED);
@@ -200,9 +200,7 @@ static void streams__one_that_comes_straight_to_the_pod_is_newer_than_all_that_a
     struct world world;
     uint64_t held;
 
-    world_init_busy(&world, *state);
-    wait_for(&world, "CA2", "");
-    held = begin_stream(&world, CARRIER, "CA2", KEEP_WAITING);
+    held = init_held(&world, *state);
     release(&world, "CA1");
     assert_int_equal(ask(&world, "CA2", 9)->outcome, OUTCOME_OK); /* the provider has asked again, */
     assert_int_equal(

@@ -160,6 +160,16 @@ class Slow:
         return Slow.agree(peer, key="of another one")
 
 
+def granted_a_slow_pod(world):
+    """A caller who was held, and whose pod is dialled now; and that pod, which answers what the test says."""
+    world.router.allocate("CA0")
+    caller = Caller(world).say_first()
+    assert pinged(caller, b"held")
+    slow = Slow(world.agents["voice-agent-0"])
+    world.router.release("CA0")
+    return caller, slow
+
+
 # The wait ends without a pod.
 
 
@@ -196,11 +206,7 @@ def test_a_wait_that_is_over_before_its_stream_comes_is_logged(world_of, store):
 
 def test_a_caller_who_hangs_up_while_a_pod_is_asked_is_heard(world_of, store):
     world = world_of(GATEWAY_CONNECT_TIMEOUT="1m", **store)
-    world.router.allocate("CA0")
-    caller = Caller(world).say_first()
-    assert pinged(caller, b"held")
-    slow = Slow(world.agents["voice-agent-0"])
-    world.router.release("CA0")
+    caller, slow = granted_a_slow_pod(world)
     peer = slow.asked()
     caller.media()
     assert pinged(caller, b"still there")
@@ -213,11 +219,7 @@ def test_a_caller_who_hangs_up_while_a_pod_is_asked_is_heard(world_of, store):
 
 def test_what_a_caller_says_while_a_pod_is_asked_is_not_heard_later(world_of):
     world = world_of(GATEWAY_CONNECT_TIMEOUT="1m")
-    world.router.allocate("CA0")
-    caller = Caller(world).say_first()
-    assert pinged(caller, b"held")
-    slow = Slow(world.agents["voice-agent-0"])
-    world.router.release("CA0")
+    caller, slow = granted_a_slow_pod(world)
     peer = slow.asked()
     for number in range(50):
         caller.media(number)
@@ -335,11 +337,7 @@ def test_a_call_that_makes_every_agent_crash_does_not_go_round_for_ever(world_of
 def test_a_pod_that_does_not_agree_to_what_the_caller_has_agreed_to_is_not_put_aside(world_of):
     """It may be the caller's fault, and the pod is there for others."""
     world = world_of()
-    world.router.allocate("CA0")
-    caller = Caller(world).say_first()
-    assert pinged(caller, b"held")
-    slow = Slow(world.agents["voice-agent-0"])
-    world.router.release("CA0")
+    caller, slow = granted_a_slow_pod(world)
     slow.disagree(slow.asked())
     peer = slow.asked()
     assert world.router.log_lines("a pod does not agree to what the client has agreed to: it cannot go on with its stream")
@@ -354,11 +352,7 @@ def test_a_pod_that_does_not_agree_to_what_the_caller_has_agreed_to_is_not_put_a
 def test_a_pod_that_never_takes_a_caller_is_not_asked_for_ever(world_of, says):
     """It is the only one that is free, so that the call that it refused waits for it again. The rests are up to two seconds."""
     world = world_of()
-    world.router.allocate("CA0")
-    caller = Caller(world).say_first()
-    assert pinged(caller, b"held")
-    slow = Slow(world.agents["voice-agent-0"])
-    world.router.release("CA0")
+    caller, slow = granted_a_slow_pod(world)
     for _ in range(21):
         peer = slow.asked()
         peer.send_bytes(f"HTTP/1.1 {says}\r\nConnection: Upgrade\r\nUpgrade: websocket\r\n\r\n".encode())

@@ -259,26 +259,30 @@ def test_a_wait_goes_on_while_the_router_stops_and_another_one_takes_its_place(s
     assert second.result(DEADLINE_S) == POD
 
 
-def test_a_pod_that_comes_when_the_wait_is_stopped_is_released(busy, start_client):
-    """The answer is on its way, with the pod, while the program stops the wait."""
+@pytest.fixture
+def late_proxy(busy):
+    """Between a client and the router. Closed after the client, whose releases go through it."""
     proxy = client_faults.FaultProxy(busy.port)
     proxy.late_s = DEADLINE_S
-    client = start_client(proxy.url)
-    try:
-        second = client.wait("CA2")
-        wait_until(lambda: proxy.asked.count("POST /api/v1/allocate") > 1, "its request stays open")
-        proxy.fault = "late"
-        # The request that is open now is answered in time: the next one is late.
-        busy.release("CA1")
-        assert second.result(DEADLINE_S) == POD
-        third = client.wait("CA3")
-        wait_until(lambda: "CA3" in waiting(busy), "the next call waits, and does not know it yet")
-        busy.release("CA2")
-        wait_until(lambda: client.stop("CA3"), "the wait is stopped")
-        proxy.fault = None
-        assert third.result(DEADLINE_S) == ("busy", "stopped", "")
-    finally:
-        proxy.close()
+    yield proxy
+    proxy.close()
+
+
+def test_a_pod_that_comes_when_the_wait_is_stopped_is_released(busy, late_proxy, start_client):
+    """The answer is on its way, with the pod, while the program stops the wait."""
+    client = start_client(late_proxy.url)
+    second = client.wait("CA2")
+    wait_until(lambda: late_proxy.asked.count("POST /api/v1/allocate") > 1, "its request stays open")
+    late_proxy.fault = "late"
+    # The request that is open now is answered in time: the next one is late.
+    busy.release("CA1")
+    assert second.result(DEADLINE_S) == POD
+    third = client.wait("CA3")
+    wait_until(lambda: "CA3" in waiting(busy), "the next call waits, and does not know it yet")
+    busy.release("CA2")
+    wait_until(lambda: client.stop("CA3"), "the wait is stopped")
+    late_proxy.fault = None
+    assert third.result(DEADLINE_S) == ("busy", "stopped", "")
     wait_until(lambda: calls_of(busy) == [] and waiting(busy) == [], "its pod is free")
 
 

@@ -89,8 +89,7 @@ static void carry_ended(struct side *side, int err)
         carry_lost_client(stream);
     } else {
         stream_note_end(stream, is_client ? STREAM_CLOSED_BY_CLIENT : STREAM_CLOSED_BY_POD);
-        /* An agent that has crashed may look like one that has finished: its caller is not waited for long.
-         */
+        /* An agent that has crashed may look like one that has finished: the caller has a moment to close. */
         if (!is_client && stream->follow && stream->part_by_ms == 0) {
             stream->part_by_ms = stream_now(stream) + STREAM_PART_MS;
             stream_await(stream);

@@ -405,7 +405,7 @@ static void pod_seen__a_restart_gives_the_pod_to_the_first_in_line_again(void **
     assert_int_equal(see(&world, again)->pod_seen.ended.count, 0);
     assert_int_equal(waiting_count(&world), 1);
     assert_int_equal(state_of(&world, "CA2"), CALL_IS_GRANTED);
-    assert_int_equal(world.result.call.call.expires_at_ms, world_now(&world) + WAIT_TAKE_MS);
+    assert_int_equal(call_of(&world, "CA2")->expires_at_ms, world_now(&world) + WAIT_TAKE_MS);
     world_release(&world);
 }
 

@@ -401,6 +401,26 @@ static void overdue__the_first_word_of_a_stream_has_longer(void **state)
     world_release(&world);
 }
 
+/* One script of Redis passes over 2,000 of them, for all lines that it looks at. */
+static void overdue__however_many_take_no_pod_of_another_line(void **state)
+{
+    enum { CALLS = 2001 };
+    struct world world;
+    char sid[16];
+
+    world_init_line(&world, *state, TWO_TIERS, 2, CALLS);
+    merchant_set(&world, "rich", "{\"fallback\":[\"gold\"]}");
+    allocate_for(&world, "CA1", "rich");
+    for (int i = 0; i < CALLS; i++) {
+        snprintf(sid, sizeof(sid), "CB%d", i);
+        assert_int_equal(wait_for(&world, sid, "rich")->outcome, OUTCOME_WAITING);
+    }
+    world_advance(&world, WAIT_SILENT_MS);
+    assert_int_equal(allocate(&world, "CA2")->outcome, OUTCOME_OK);
+    assert_string_equal(world.result.allocate.call.pool, "pool:standard");
+    world_release(&world);
+}
+
 static void serve__ends_silent_waits_and_those_whose_time_is_over(void **state)
 {
     struct world world;
@@ -680,6 +700,7 @@ const struct world_case cases_line[] = {
     {"order__a_pod_that_comes_serves_as_many_as_fit", order__a_pod_that_comes_serves_as_many_as_fit},
     {"overdue__is_passed_over_until_it_is_heard", overdue__is_passed_over_until_it_is_heard},
     {"overdue__the_first_word_of_a_stream_has_longer", overdue__the_first_word_of_a_stream_has_longer},
+    {"overdue__however_many_take_no_pod_of_another_line", overdue__however_many_take_no_pod_of_another_line},
     {"serve__ends_silent_waits_and_those_whose_time_is_over",
      serve__ends_silent_waits_and_those_whose_time_is_over},
     {"serve__stops_at_its_limit", serve__stops_at_its_limit},

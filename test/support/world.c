@@ -543,7 +543,18 @@ struct result *carry_movable(struct world *world, const char *sid, const char *p
 
 enum call_state state_of(struct world *world, const char *sid)
 {
-    return call_of(world, sid)->activity.state;
+    enum call_state state = call_of(world, sid)->activity.state;
+    const struct result *page =
+        run(world, &(struct command){.type = COMMAND_CALLS, .calls = {.limit = PAGE_MAX}});
+
+    for (size_t i = 0; i < page->calls.count; i++) {
+        if (strcmp(page->calls.calls[i].call_sid, sid) == 0) {
+            assert_int_equal(page->calls.calls[i].activity.state, state);
+            return state;
+        }
+    }
+    fail_msg("%s is not in the list", sid);
+    return state;
 }
 
 const struct waiting_call *waiting_of(struct world *world, const char *sid)

@@ -76,11 +76,11 @@ void world_init_with(struct world *world, struct world_kind *kind, const char *t
                      uint64_t connect_timeout_ms);
 /* The same with pods, where calls wait for WAIT_MAX, at most WAITING_MAX of them, and are rescued. */
 void world_init_waiting(struct world *world, struct world_kind *kind, const char *tiers, int count);
-/* The same with one pod, which CA1 has. */
-void world_init_busy(struct world *world, struct world_kind *kind);
 /* The same with another limit for those who wait. */
 void world_init_line(struct world *world, struct world_kind *kind, const char *tiers, int count,
                      uint64_t max_calls);
+/* As world_init_waiting, with one pod, which CA1 has. */
+void world_init_busy(struct world *world, struct world_kind *kind);
 void world_release(struct world *world);
 
 /* Lets time pass, for the store alone. */
@@ -140,6 +140,7 @@ struct result *hold_as(struct world *world, const char *carrier, const char *sid
 struct result *serve(struct world *world);
 /* A renewal by CARRIER of a call that may be moved to another pod. */
 struct result *carry_movable(struct world *world, const char *sid, const char *pod_name);
+/* As the call itself and the list of calls say it. */
 enum call_state state_of(struct world *world, const char *sid);
 const struct waiting_call *waiting_of(struct world *world, const char *sid);
 size_t waiting_count(struct world *world);

@@ -4,6 +4,7 @@ WAITING_SECONDS is how long the clients work, WAITING_SEED what they do.
 """
 
 import collections
+import json
 import os
 import random
 import time
@@ -82,6 +83,7 @@ class Fleet:
 
     def __init__(self, start_on, redis_server):
         self.start_on, self.redis_server = start_on, redis_server
+        self.started = []  # the dead ones, too
         self.routers = [self._start(basics.free_port()) for _ in range(ROUTERS)]
         self.urls = [router.url for router in self.routers]
         self.watchers = [Watcher(router).listening() for router in self.routers]
@@ -90,7 +92,13 @@ class Fleet:
         self.counts = collections.Counter()  # of the routers that were killed
 
     def _start(self, port):
-        return self.start_on(self.redis_server, {**ENV, "HTTP_PORT": port})
+        self.started.append(self.start_on(self.redis_server, {**ENV, "HTTP_PORT": port}))
+        return self.started[-1]
+
+    def answered_with_a_pod(self):
+        """The calls of which a router's log says so."""
+        lines = (line for router in self.started for line in router.log().splitlines())
+        return {json.loads(line)["call_sid"] for line in lines if '"msg":"call allocated' in line and line.endswith("}")}
 
     def scrape(self, router):
         counts = collections.Counter()
@@ -212,7 +220,10 @@ def flapping(client, rng, pod, tier):
 
 
 def finish(history, callers, clients, fleet):
-    """The clients have stopped. What closed and silent clients have left ends by itself; what dead routers have left is released."""
+    """The clients have stopped. What closed and silent clients have left ends by itself; what dead routers have left is released.
+
+    So is what was answered with a pod while its client closed the connection: no router can know that the answer was not read.
+    """
     callers.finish()
     client = load.Client(history, fleet.urls)
     for pod in FLAPPING:
@@ -222,8 +233,9 @@ def finish(history, callers, clients, fleet):
     router = fleet.routers[0]
     wait_until(lambda: router.get("/api/v1/waiting").json()["total"] == 0, "nobody is in the line")
     wait_until(lambda: router.get("/api/v1/calls?state=granted").json()["calls"] == [], "no pod is granted in vain")
+    answered = fleet.answered_with_a_pod()
     for wait in (wait for client in clients for wait in client.waits):
-        if wait.end == "closed" and fleet.is_disturbed(wait.lifetime()[0], wait.ended_at + 2):
+        if wait.end == "closed" and (wait.call_sid in answered or fleet.is_disturbed(wait.lifetime()[0], wait.ended_at + 2)):
             client.release(wait.call_sid)
     left = redis_servers.keyspace(fleet.redis_server.client(), "voice:line*")
     assert set(left) <= {"voice:line:grants"}, left
